@@ -1,1 +1,1 @@
-"""watchkeeper stands watch over long training runs and records what happened as events."""
+"""Monitors long training runs and records what happened as events."""

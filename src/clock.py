@@ -1,7 +1,7 @@
 """The one module that reads clocks and waits.
 
-Wall-clock times are aware datetimes and come from `now`. Limits use the monotonic clock, so that a
-step of the wall clock neither stretches nor cuts them.
+Wall-clock times are aware datetimes and come from `now`. Limits use the monotonic clock, so a step
+of the wall clock does not change them.
 """
 
 import random
@@ -15,12 +15,13 @@ _WAIT_MIN_S = 0.001
 
 
 _CHANCE = random.Random()
-"""Our own: whoever seeds or saves the global one is not disturbed by waits on other threads."""
+"""A private generator: code that seeds or saves the global one is not disturbed by waits on other
+threads."""
 
 
 def _monotonic_s() -> float:
-    # Not `time.monotonic`: a test that freezes the wall clock freezes that one, too, and a limit
-    # must fire all the same.
+    # Not `time.monotonic`: a test that freezes the wall clock freezes that one too. A limit must
+    # still fire.
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
@@ -36,7 +37,7 @@ def sleep(duration: timedelta) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment on the monotonic clock after which an effort is given up.
+    """A moment on the monotonic clock after which an operation times out.
 
     Args:
         at_s: Seconds on the monotonic clock; made by `Deadline.after`.
@@ -46,7 +47,7 @@ class Deadline:
 
     @classmethod
     def after(cls, limit: timedelta) -> "Deadline":
-        """Return the deadline that lies `limit` from this moment."""
+        """Return the deadline that is `limit` from now."""
         return cls(_monotonic_s() + limit.total_seconds())
 
     def expired(self) -> bool:
@@ -61,7 +62,7 @@ class Deadline:
         """Raise when the moment has come.
 
         Args:
-            doing: What was under way, for the message.
+            doing: What was in progress, for the message.
 
         Raises:
             TimeoutError: The deadline has passed.
@@ -98,7 +99,7 @@ class ExponentialBackoff:
         jitter: Share by which a wait is spread either way, from 0 to 1.
 
     Raises:
-        ValueError: An argument lies outside its range.
+        ValueError: An argument is outside its range.
     """
 
     initial: timedelta = timedelta(milliseconds=50)

@@ -1,1 +1,1 @@
-"""What the services ask of the outside; each docstring is a contract."""
+"""Ports: the interfaces through which the services reach the outside."""

@@ -1,4 +1,4 @@
-"""The port of the event store: append-only streams of events, with a hash chain for each."""
+"""Port of the event store: append-only event streams, each with a hash chain."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,31 +9,31 @@ from typing import NamedTuple, Protocol
 
 
 class VersionConflict(Exception):
-    """Another writer appended to a stream first: read again and decide again."""
+    """Another writer appended to the stream first. Read and decide again."""
 
 
 class KeyReused(Exception):
-    """An idempotency key came again with other content."""
+    """An idempotency key was used again with different content."""
 
 
 class StoreFailure(Exception):
-    """The event store could not do what was asked: full, locked, corrupted or newer.
+    """The event store failed: it is full, locked, corrupted or newer than this code.
 
-    Nothing of a failed append is stored, unless the message says that this is unknown: then the
-    same append under the same key settles it. The message says what to do.
+    A failed append stores nothing, unless the message says that the outcome is unknown. In that
+    case, repeat the same append with the same key. The message says what to do.
     """
 
 
 class StoreAway(StoreFailure):
-    """The event store cannot be used now, and nothing says that anything is wrong with it.
+    """The event store is unavailable now, and there is no sign of damage.
 
-    Whoever can wait tries again until it is back, such as a server that is restarted, or a file
-    that another process keeps locked.
+    For example, a server is restarting or another process holds a lock on the file. Callers that
+    can wait retry until it is back.
     """
 
 
 class StoreCrowded(StoreAway):
-    """The server has no connection left for one more; those that are open go on."""
+    """The server has no free connection. Open connections keep working."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Write:
     """New events for one stream.
 
     Attributes:
-        stream: Such as `run/<slug>`, `roots`, `effects/<slug>`.
-        expected: The version of the stream that the events were decided on; 0 when new.
+        stream: For example `run/<slug>`, `roots` or `effects/<slug>`.
+        expected: The stream version that the decision was based on; 0 for a new stream.
         events: Topic and final bytes of each event, in order.
     """
 
@@ -57,7 +57,7 @@ class StatusRow:
 
     Attributes:
         run: The run's slug.
-        part: `run` or `effects`: each is written by the append that changes it.
+        part: `run` or `effects`. The append that changes a part writes its row.
         row: JSON text; empty removes the row.
     """
 
@@ -67,9 +67,9 @@ class StatusRow:
 
 
 class Recorded(NamedTuple):
-    """One stored event, as its bytes lie in the store.
+    """One stored event, with its bytes exactly as stored.
 
-    A tuple, which a row of the database becomes as it is: a page of events is mostly their bytes.
+    A tuple, so that a database row becomes one without conversion.
 
     Attributes:
         position: Place in the whole ledger; grows by one, never re-used.
@@ -89,7 +89,7 @@ class Recorded(NamedTuple):
 
 
 class Skimmed(NamedTuple):
-    """One stored event as it is passed by whoever may not need its bytes.
+    """One stored event, for readers that may not need its bytes.
 
     Attributes:
         position: Place in the whole ledger.
@@ -98,7 +98,7 @@ class Skimmed(NamedTuple):
         topic: Its registered name with a version suffix.
         size: How many bytes are stored.
         hash: Chain hash, 32 bytes.
-        state: The stored bytes; none where its topic was not asked for.
+        state: The stored bytes; None if its topic was not requested.
     """
 
     position: int
@@ -112,11 +112,11 @@ class Skimmed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append stored, or stored earlier under the same key.
+    """The result of an append, or of an earlier append with the same key.
 
     Attributes:
         versions: The first and last version written, by stream.
-        repeated: The key was known: this is the first answer, and nothing new was stored.
+        repeated: The key was known, so this is the first answer and nothing new was stored.
     """
 
     versions: Mapping[str, tuple[int, int]]
@@ -125,7 +125,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One append of several that are stored together; see `EventStore.append` for the fields."""
+    """One append of a batch; see `EventStore.append` for the fields."""
 
     writes: Sequence[Write]
     key: str | None = None
@@ -139,9 +139,9 @@ class KeyRow:
 
     Attributes:
         key: The caller's name for the act.
-        digest: Of what was asked; empty where it is not compared.
+        digest: Digest of the request; empty if it is not compared.
         versions: The first and last version that the append wrote, by stream.
-        position: Of the last event that it wrote; 0 when it wrote none.
+        position: Position of the last event that it wrote; 0 if it wrote no event.
     """
 
     key: str
@@ -159,7 +159,7 @@ class EventStore(Protocol):
 
     @property
     def kind(self) -> str:
-        """What it stands on, `sqlite` or `postgresql`: for people to read, not to decide by."""
+        """The backend, `sqlite` or `postgresql`; for display only."""
         ...
 
     def append(
@@ -170,15 +170,16 @@ class EventStore(Protocol):
         digest: bytes = b"",
         status: Sequence[StatusRow] = (),
     ) -> Appended:
-        """Store events on one or more streams in one transaction, all or none.
+        """Store events on one or more streams in one transaction, or store nothing.
 
-        The same key again gets the first answer, whatever the versions are by now.
+        A repeated key returns the first answer, whatever the current versions are.
 
         Args:
-            writes: At most one for each stream. One without events only checks the version.
-            key: The caller's name for this act, such as a command's or a signal's.
-            digest: Of what must be the same when the key comes again. Event bytes hold fresh
-                ids and times, so only the caller knows; empty means that it is not compared.
+            writes: At most one per stream. A write without events only checks the version.
+            key: The caller's name for this act, for example the id of a command or signal.
+            digest: Digest of the content that must match when the key is used again. Only the
+                caller can compute it, since event bytes hold fresh ids and times. Empty means no
+                comparison.
             status: Rows that replace those of the same run and part.
 
         Raises:
@@ -192,27 +193,27 @@ class EventStore(Protocol):
     ) -> list[Appended | VersionConflict | KeyReused]:
         """Store several appends in one transaction, in order; each succeeds or fails alone.
 
-        Each sees what those before it stored: heads, and answers of keys.
+        Each append sees the heads and key answers that earlier ones in the batch stored.
 
         Returns:
-            For each append what `append` would return, or the error that it would raise; nothing
-            of such an append is stored.
+            For each append, the value that `append` would return or the error that it would raise.
+            A failed append stores nothing.
 
         Raises:
-            StoreFailure: None of them is stored, or it is unknown whether all are.
+            StoreFailure: No append is stored, or the outcome of all is unknown.
         """
         ...
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Keep all other writers out, of any thread and process, for the length of a block.
+        """Keep out all other writers, in any thread or process, for the length of a block.
 
-        So what the block's thread reads in it is the newest, and its first append can lose to
-        nobody. That append is stored at once, and lets the others in again. Keep it short.
+        The block's thread reads the newest data, and its first append cannot conflict. That append
+        is stored at once and ends the exclusion. Keep the block short.
         """
         ...
 
     def answer(self, key: str, *, digest: bytes = b"") -> Appended | None:
-        """Return what the append with a key stored, marked as repeated; none when unknown.
+        """Return the result of the append with a key, marked as repeated; None if unknown.
 
         Raises:
             KeyReused: The key was used with another digest.
@@ -230,20 +231,20 @@ class EventStore(Protocol):
     def pages(self, stream: str | None = None, *, after: int = 0) -> Iterator[list[Recorded]]:
         """Yield the events of a stream, or of the whole ledger, in pages of at most `READ_PAGE`.
 
-        All that was stored at the call is given; what is appended meanwhile may be, without a gap.
-        Who stops earlier closes the iterator, or lets go of it.
+        All events stored at the time of the call are yielded. Later events may follow, without a
+        gap. A caller that stops early closes or drops the iterator.
 
         Args:
-            stream: Its name; the whole ledger, in commit order, when none.
-            after: The version in the stream, or the position in the ledger, to begin after.
+            stream: Its name; None for the whole ledger in commit order.
+            after: Start after this stream version or ledger position.
 
         Raises:
-            StoreFailure: The store could not be read; from the iterator.
+            StoreFailure: The store could not be read. The iterator raises it.
         """
         ...
 
     def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
-        """Return what `read_all` returns, with the bytes of events of these topics only."""
+        """Return the same page as `read_all`, but load bytes only for these topics."""
         ...
 
     def head(self, stream: str) -> tuple[int, bytes]:
@@ -267,7 +268,7 @@ class EventStore(Protocol):
         ...
 
     def wait(self, *, after: int, limit: timedelta) -> bool:
-        """Wait until the ledger holds an event after a position, by any process, or the limit."""
+        """Wait until any process appends an event after a position, or until the limit."""
         ...
 
     def close(self) -> None:
@@ -276,13 +277,14 @@ class EventStore(Protocol):
 
 
 READ_PAGE = 500
-"""Events read at once: a megabyte. More are not read faster, as their memory is not used again."""
+"""Events per page, about a megabyte. Larger pages are not faster, since their memory is not
+reused."""
 
 
 def pages_of(
     store: EventStore, stream: str | None = None, *, after: int = 0
 ) -> Iterator[list[Recorded]]:
-    """Yield what `EventStore.pages` does, one page read after the other."""
+    """Yield the same pages as `EventStore.pages`, one read at a time."""
     read = store.read_all if stream is None else partial(store.read, stream)
     while page := read(after=after, limit=READ_PAGE):
         yield page
@@ -292,5 +294,5 @@ def pages_of(
 
 
 def end_of(page: Sequence[Recorded], stream: str | None) -> int:
-    """Return what the page after one begins after."""
+    """Return the version or position after which the next page starts."""
     return page[-1].position if stream is None else page[-1].version

@@ -1,4 +1,7 @@
-"""What is asked of a git remote; each docstring is the whole contract."""
+"""Port of a git remote.
+
+Each docstring is the whole contract of its method.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +13,10 @@ from watchkeeper.domain.values.observation.gate_facts import RepositoryFacts, Wo
 
 @dataclass(frozen=True, slots=True)
 class BranchHead:
-    """One remote branch as it was just fetched.
+    """One remote branch, just fetched.
 
     Attributes:
-        commit: Full id of the newest commit; none while the branch does not exist.
+        commit: Full id of the newest commit; None while the branch does not exist.
     """
 
     commit: str | None
@@ -33,19 +36,19 @@ class LogbookCommit:
 
 
 class PushRaced(Exception):
-    """Another writer moved the branch first; fetch and render again."""
+    """Another writer moved the branch first. Fetch and render again."""
 
 
 class TagTaken(Exception):
-    """The tag exists and points elsewhere; it is never moved."""
+    """The tag exists on another commit. Tags are never moved."""
 
 
 class GitRemote(Protocol):
-    """One branch of one git remote, written by plumbing through a private mirror.
+    """One branch of one git remote, written with git plumbing through a private mirror.
 
-    Never touches anyone's work tree or index, never forces. Each call has a hard time limit.
+    It never touches a work tree or index and never force-pushes. Each call has a hard time limit.
     Every method raises `Unavailable` when git or the remote gives no usable answer, and
-    `ValueError` for an id, path or name that git could not take. Safe for several threads.
+    `ValueError` for an invalid id, path or name. Safe for several threads.
     """
 
     def fetch(self) -> BranchHead:
@@ -53,35 +56,35 @@ class GitRemote(Protocol):
         ...
 
     def read_file(self, head: BranchHead, path: str) -> bytes | None:
-        """Return a file's bytes at a head, or none where it does not exist there."""
+        """Return a file's bytes at a head, or None if it does not exist there."""
         ...
 
     def read_files(self, head: BranchHead, paths: Sequence[str]) -> Mapping[str, bytes | None]:
-        """Return several files' bytes at a head, or none where one does not exist there.
+        """Return several files' bytes at a head, with None for each missing file.
 
-        A path that holds something else than a file is left out.
+        A path that is not a file is left out.
         """
         ...
 
     def newest_for_run(self, head: BranchHead, run: str) -> LogbookCommit | None:
         """Return the newest commit at or before a head with `Watchkeeper-Run: <run>`.
 
-        Only first parents are followed. A commit may speak of several runs: the trailers of one
-        are its `Watchkeeper-Run` and what follows, up to the next. Where one of them repeats, its
-        last value counts.
+        Only first parents are followed. A commit may name several runs. The trailers of a run start
+        at its `Watchkeeper-Run` and end at the next one. If a trailer repeats, its last value
+        counts.
         """
         ...
 
     def commit_file(
         self, head: BranchHead, path: str, content: bytes, message: str, *, at: datetime
     ) -> str:
-        """Write a commit on top of a head that changes one file only; return its id.
+        """Write a commit on top of a head that changes one file, and return its id.
 
-        Nothing is visible to others before `push`. The same arguments give the same id.
+        Others see nothing before `push`. The same arguments give the same id.
 
         Args:
-            head: What to build on; without a commit the new one is a root commit.
-            path: Relative, with `/` between its parts, such as `.agents/logbooks/run.md`.
+            head: The parent. Without a commit, the new commit is a root commit.
+            path: A relative path with `/` separators, for example `.agents/logbooks/run.md`.
             content: The whole file.
             message: The whole message, with the trailers in its last paragraph.
             at: The commit's time, aware; whole seconds are kept, in UTC.
@@ -91,17 +94,17 @@ class GitRemote(Protocol):
     def commit_files(
         self, head: BranchHead, files: Mapping[str, bytes], message: str, *, at: datetime
     ) -> str:
-        """Write a commit as `commit_file` does that changes several files, by their paths.
+        """Write a commit that changes several files; see `commit_file`.
 
-        Raises `Unavailable` also where something else stands at one of the paths or above it.
+        Also raises `Unavailable` if a path, or a parent of it, is not what a file needs there.
         """
         ...
 
     def push(self, commit: str, onto: BranchHead) -> None:
         """Move the remote branch to a commit made on top of `onto`.
 
-        Pushing what the branch already holds returns quietly, so that after `Unavailable`,
-        which leaves open whether the push landed, the same call settles it.
+        A push of a commit that the branch already holds succeeds. So after `Unavailable`, when the
+        outcome is unknown, the same call can be repeated safely.
 
         Raises:
             PushRaced: The branch is no longer at `onto`.
@@ -109,17 +112,17 @@ class GitRemote(Protocol):
         ...
 
     def find_tag(self, name: str) -> str | None:
-        """Return the commit that a tag on the remote points at, or none."""
+        """Return the commit of a tag on the remote, or None."""
         ...
 
     def push_tag(self, name: str, target: str, message: str, *, at: datetime) -> str:
-        """Push an annotated tag on a commit and return the commit it points at.
+        """Push an annotated tag on a commit and return that commit.
 
-        The same tag on the same commit returns quietly. A commit that the remote does not
-        hold is not tagged: it must be pushed first.
+        Pushing the same tag on the same commit again succeeds. The remote must already hold the
+        commit.
 
         Args:
-            name: Without `refs/tags/`, such as `hero/run/final`.
+            name: The tag without `refs/tags/`, for example `hero/run/final`.
             target: Full id of the commit.
             message: The whole message of the tag.
             at: The tag's time, aware; whole seconds are kept, in UTC.
@@ -130,7 +133,7 @@ class GitRemote(Protocol):
         ...
 
     def has_commit(self, sha: str) -> bool:
-        """Say whether the remote holds a commit that one of its branches or tags reaches.
+        """Say whether a branch or tag of the remote reaches a commit.
 
         Args:
             sha: The full id, 40 lower-case hexadecimal digits.
@@ -138,73 +141,73 @@ class GitRemote(Protocol):
         ...
 
     def look(self, sha: str) -> RepositoryFacts:
-        """Return what the remote says of a commit, as of now: which of its branches reach it."""
+        """Return the current facts about a commit, including the remote branches that reach it."""
         ...
 
     def changed(self, before: str, after: str) -> tuple[str, ...]:
         """Return the paths that differ between two commits of the remote, sorted.
 
-        What was moved counts under both names.
+        A moved file counts under both names.
 
-        Raises `Unavailable` also where the remote holds one of them no longer.
+        Also raises `Unavailable` if the remote no longer holds one of them.
         """
         ...
 
     def push_refusal(self, path: str) -> str:
-        """Try a push that changes one file, and move nothing; return why it is refused.
+        """Try a dry-run push of one changed file, and return why it is refused.
 
-        Empty when the remote would take it, as far as it can say without moving anything: a rule
-        that it asks only at a real push can still refuse.
+        Empty if the remote would accept it. A rule that the remote checks only at a real push can
+        still refuse.
         """
         ...
 
     def interrupt(self) -> None:
-        """End the git commands that are under way, from another thread; later ones begin as ever.
+        """Stop the running git commands, from another thread. Later commands run normally.
 
-        Whoever waits for one of them gets `Unavailable`: whether it took effect is unknown.
+        Callers that wait for one of them get `Unavailable`, and its outcome is unknown.
         """
         ...
 
 
 class LaunchSource(Protocol):
-    """Reads what a launch is made from: a local checkout, and the configuration in it."""
+    """Reads the sources of a launch: a local checkout and its configuration."""
 
     def worktree(self, path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
-        """Return the state of a checkout; none where there is no checkout, as a definite answer.
+        """Return the state of a checkout, or None if there is definitely no checkout.
 
-        Nothing in it is written, its index included.
+        Nothing in it is written, including its index.
 
         Args:
             path: A folder in it.
             ignore: Globs of files that cannot affect training.
 
         Raises:
-            Unavailable: Git gives no usable answer, or what changed is too large to identify.
+            Unavailable: Git gives no usable answer, or the changes are too large to identify.
         """
         ...
 
     def patch(self, tree: WorktreeFacts, ignore: Sequence[str]) -> str:
-        """Return what changed in a checkout, as `git apply` takes it.
+        """Return the changes in a checkout as a patch for `git apply`.
 
         Raises:
-            Unavailable: It is too large, or no longer what was identified.
+            Unavailable: The patch is too large, or the checkout changed since it was identified.
         """
         ...
 
     def config(
         self, files: Sequence[str], path: str, remote: GitRemote, sha: str
     ) -> dict[str, str]:
-        """Return the launched configuration, flattened: dotted key to value as text.
+        """Return the launched configuration, flattened to dotted keys with text values.
 
-        A file that is not there gives one entry of its own name, with the value `(missing)`.
+        A missing file gives one entry with the file's name and the value `(missing)`.
 
         Args:
             files: Paths within the repository.
             path: The checkout to read them from; empty for the commit itself.
-            remote: Where the commit is read.
+            remote: The remote that the commit is read from.
             sha: The commit.
 
         Raises:
-            Unavailable: The remote gives no answer, or a file is no JSON, YAML or TOML.
+            Unavailable: The remote gives no answer, or a file is not JSON, YAML or TOML.
         """
         ...

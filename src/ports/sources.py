@@ -1,4 +1,7 @@
-"""What the service asks of the outside. Each docstring is the whole contract of its port."""
+"""Ports of the outside sources that the service reads and acts on.
+
+Each docstring is the whole contract of its port.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -21,18 +24,18 @@ from watchkeeper.ports.git import GitRemote, LaunchSource
 
 
 class Unavailable(Exception):
-    """A source did not give a usable answer: down, slow, refused or nonsense.
+    """A source gave no usable answer: it is down, slow, refuses or answers nonsense.
 
-    It never says anything about the run. Whether an act that ended so took effect is unknown.
+    It says nothing about the run. Whether the failed act took effect is unknown.
 
     Args:
-        source: Which one, such as `ray http://127.0.0.1:8265`.
+        source: The source, for example `ray http://127.0.0.1:8265`.
         reason: What happened, in words, without secrets.
-        retry_after: How long the source asked to be left alone; none when it did not say.
+        retry_after: The wait that the source asked for; None if it gave none.
     """
 
     def __init__(self, source: str, reason: str, retry_after: timedelta | None = None) -> None:
-        """Keep source and reason apart, for status."""
+        """Keep source and reason separate, for status."""
         super().__init__(f"{source}: {reason}")
         self.source = source
         self.reason = reason
@@ -40,30 +43,31 @@ class Unavailable(Exception):
 
 
 class LogbookRefused(Unavailable):
-    """A logbook's place is not allowed, or holds what is not ours: a definite no."""
+    """A logbook's path is not allowed or holds a foreign file. This is definite."""
 
 
 class SubmitRefused(Exception):
-    """The orchestrator definitely did not accept the job, and would not a second time."""
+    """The orchestrator definitely refused the job. A retry would fail too."""
 
 
 class Orchestrator(Protocol):
-    """Runs jobs under submission ids that we choose. Safe to call from several threads."""
+    """Runs jobs under submission ids that we choose. Safe for several threads."""
 
     def submit(self, spec: JobSpec) -> None:
         """Submit one job under its id.
 
-        The orchestrator itself refuses a second job under one id, so that repeating is safe.
-        A duplicate of the same id returns without a second job.
+        The orchestrator refuses a second job under the same id, so a retry is safe. A repeated call
+        returns without starting a second job.
 
         Raises:
-            SubmitRefused: Definitely not accepted: bad command, missing variable of `env_from`.
-            Unavailable: Not reached, or no answer: it may or may not have landed.
+            SubmitRefused: The job was definitely not accepted, for example because of a bad command
+                or a missing variable of `env_from`.
+            Unavailable: Not reached, or no answer. The job may or may not have been accepted.
         """
         ...
 
     def find(self, submission_id: str) -> JobFacts:
-        """Return what is known of one job; its state is `not_found` only as a definite answer.
+        """Return the facts of one job. The state `not_found` is a definite answer.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -71,16 +75,16 @@ class Orchestrator(Protocol):
         ...
 
     def describe(self, submission_id: str) -> JobDescription:
-        """Return what a job is, by whomever launched; its state only where it is not there.
+        """Return a job's description, by any launcher; only its state if it does not exist.
 
         Raises `Unavailable` as `find` does.
         """
         ...
 
     def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
-        """Return the newest lines of the job's output, oldest first, each at most 2,000 long.
+        """Return the newest lines of a job's output, oldest first, each cut to 2,000 characters.
 
-        A job that has written nothing yet gives an empty tuple.
+        A job without output gives an empty tuple.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -88,17 +92,17 @@ class Orchestrator(Protocol):
         ...
 
     def stop(self, submission_id: str) -> None:
-        """Ask for the end of a job; returns before it has ended. Repeating is safe.
+        """Request a stop of a job and return before it has ended. A retry is safe.
 
         Raises:
-            Unavailable: Not reached, or no answer: the stop may or may not have been taken.
+            Unavailable: Not reached, or no answer. The stop may or may not have been accepted.
         """
         ...
 
 
 @runtime_checkable
 class HardwareOrchestrator(Protocol):
-    """An orchestrator that can say which machines it has; not every orchestrator can."""
+    """An orchestrator that can list its machines; not every orchestrator can."""
 
     def hardware(self) -> HardwareFacts:
         """Return the machines that are alive now.
@@ -111,10 +115,10 @@ class HardwareOrchestrator(Protocol):
 
 @runtime_checkable
 class BundleOrchestrator(Protocol):
-    """An orchestrator that keeps source bundles under names of their content."""
+    """An orchestrator that stores source bundles under content-based names."""
 
     def has_bundle(self, name: str) -> bool | None:
-        """Say whether a bundle is there; none where the name is not one of this orchestrator's.
+        """Say whether a bundle exists; None if the name is not one of this orchestrator's.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -124,10 +128,10 @@ class BundleOrchestrator(Protocol):
 
 @runtime_checkable
 class AttemptsOrchestrator(Protocol):
-    """An orchestrator that can say how each try of a job's tasks went."""
+    """An orchestrator that can report each attempt of a job's tasks."""
 
     def attempts(self, submission_id: str) -> tuple[AttemptFacts, ...]:
-        """Return the tries in time order, at most `ATTEMPTS_MAX`; empty while there is none.
+        """Return the attempts in time order, at most `ATTEMPTS_MAX`; maybe empty.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -137,7 +141,7 @@ class AttemptsOrchestrator(Protocol):
 
 @runtime_checkable
 class ClusterOrchestrator(Protocol):
-    """An orchestrator that can say what goes on around a job."""
+    """An orchestrator that can report the surroundings of a job."""
 
     def cluster(self, submission_id: str, run: str, root: str) -> ClusterFacts:
         """Return what the job waits for, the machines, and other live jobs of the run.
@@ -155,13 +159,13 @@ class ClusterOrchestrator(Protocol):
 
 @runtime_checkable
 class HostsOrchestrator(Protocol):
-    """An orchestrator that can say how much disk its machines have."""
+    """An orchestrator that can report the disk space of its machines."""
 
     def hosts(self, mounts: Sequence[str]) -> tuple[HostFacts, ...]:
         """Return disk and mounts of the machines, at most `HOSTS_MAX`, the fullest first.
 
         Args:
-            mounts: Folders that are to be mounts on each of them.
+            mounts: Folders that must be mount points on each machine.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -170,10 +174,10 @@ class HostsOrchestrator(Protocol):
 
 
 class Tracker(Protocol):
-    """Reads what the experiment tracker knows of one run."""
+    """Reads the experiment tracker's facts about one run."""
 
     def read(self) -> TrackerFacts | None:
-        """Return the newest facts, or none where the tracker was read and has no such run yet.
+        """Return the newest facts, or None if the tracker has no such run yet.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -183,12 +187,12 @@ class Tracker(Protocol):
 
 @runtime_checkable
 class HistoryTracker(Protocol):
-    """A tracker that can say what was logged step by step; not every tracker can."""
+    """A tracker that can return the metric history; not every tracker can."""
 
     def history(self) -> MetricHistory | None:
-        """Return the newest points, or none where the tracker was read and has no such run yet.
+        """Return the newest points, or None if the tracker has no such run yet.
 
-        What an earlier call had read is kept, and only what is newer is read where that is enough.
+        Points from earlier calls are kept, so only newer points are read where that is enough.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -198,10 +202,10 @@ class HistoryTracker(Protocol):
 
 @runtime_checkable
 class NamesTracker(Protocol):
-    """A tracker that can say to whom a display name belongs; not every tracker can."""
+    """A tracker that can find the owner of a display name; not every tracker can."""
 
     def names(self, display_name: str) -> TrackerNames:
-        """Return which other runs bear a name, and which name this run's id bears already.
+        """Return the other runs with this name, and the current name of this run's id.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -211,10 +215,10 @@ class NamesTracker(Protocol):
 
 @runtime_checkable
 class RegionStore(Protocol):
-    """A store that can say in which region a place lies; not every store can."""
+    """A store that can report the region of a URL; not every store can."""
 
     def region_of(self, url: str) -> str:
-        """Return the region in the store's own words; empty where it says none.
+        """Return the region as the store names it; empty if it names no region.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -224,15 +228,15 @@ class RegionStore(Protocol):
 
 @runtime_checkable
 class WrittenStore(Protocol):
-    """A store that can say what was written last below a folder; not every store can."""
+    """A store that can report the last write below a folder; not every store can."""
 
     def newest_write(self, root: str) -> tuple[str, datetime] | None:
-        """Return the newest file in the first folders below a root, those of new steps first."""
+        """Return the newest file in the first folders below a root; new steps come first."""
         ...
 
 
 class CheckpointStore(Protocol):
-    """Lists checkpoints in an object store or file system."""
+    """Lists the checkpoints in an object store or file system."""
 
     def list_checkpoints(self, root: str) -> CheckpointListing:
         """Return the `step-N` folders directly below a root, in numeric order.
@@ -249,32 +253,32 @@ class Telemetry(Protocol):
     """Reads a job's own gauges."""
 
     def read(self) -> TelemetryFacts:
-        """Return what the gauges say now; `Unavailable` also while the job has not started."""
+        """Return the current gauges; raise `Unavailable` also while the job has not started."""
         ...
 
 
 @runtime_checkable
 class TelemetryOutside(Protocol):
-    """Finds a run's telemetry, where its contract names some."""
+    """Finds a run's telemetry if its contract names any."""
 
     def telemetry(self, contract: Contract) -> Telemetry | None:
-        """Return what reads it; none where the contract names none."""
+        """Return its reader, or None if the contract names no telemetry."""
         ...
 
 
 class Outside(Protocol):
-    """Finds the port that a contract names; what it returns is kept and used again."""
+    """Finds the ports that a contract names. Returned ports are kept and reused."""
 
     def orchestrator(self, contract: Contract) -> Orchestrator:
-        """Return where the run's jobs run."""
+        """Return the orchestrator of the run's jobs."""
         ...
 
     def tracker(self, contract: Contract) -> Tracker:
-        """Return what reads the run's tracker."""
+        """Return the reader of the run's tracker."""
         ...
 
     def checkpoints(self, contract: Contract) -> CheckpointStore:
-        """Return what lists the run's checkpoints."""
+        """Return the store of the run's checkpoints."""
         ...
 
     def git(self, remote: str, branch: str) -> GitRemote:
@@ -282,11 +286,11 @@ class Outside(Protocol):
         ...
 
     def launch_source(self) -> LaunchSource:
-        """Return what reads local checkouts and configurations."""
+        """Return the reader of local checkouts and configurations."""
         ...
 
     def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those variables of `env_from` that are not set where the submit happens."""
+        """Return the variables of `env_from` that are not set where the job is submitted."""
         ...
 
     def logbook_folders(self) -> tuple[str, ...]:
@@ -294,16 +298,16 @@ class Outside(Protocol):
         ...
 
     def root_facts(self, contract: Contract) -> tuple[str, str]:
-        """Return what a local job's output root resolves to, and which other use the place has."""
+        """Return the resolved output root of a local job, and other uses of that place."""
         ...
 
     def home_facts(self, principals: Sequence[str]) -> HomeFacts:
-        """Return what the home knows of principals and of its watch, or raise `Unavailable`."""
+        """Return the home's facts about principals and its watch, or raise `Unavailable`."""
         ...
 
 
 class Evidence(Protocol):
-    """Keeps full observations by digest; erasable, since no decision reads them."""
+    """Keeps full observations by digest. No decision reads them, so they may be erased."""
 
     def keep(self, digest: str, content: bytes, kind: str = "json") -> None:
         """Keep a scrubbed observation or patch durably under the SHA-256 of its bytes, in hex."""
@@ -311,37 +315,37 @@ class Evidence(Protocol):
 
 
 class EventTarget(Protocol):
-    """Takes the ledger's events, in order; used by one thread."""
+    """Receives the ledger's events in order. Only one thread uses it."""
 
     @property
     def name(self) -> str:
-        """What people call it: its address without secrets."""
+        """The display name: its address without secrets."""
         ...
 
     @property
     def key(self) -> str:
-        """What its position is kept under: the same for the same address, fit for a file name."""
+        """The key of its saved position: fixed for an address and valid as a file name."""
         ...
 
     @property
     def batch_max(self) -> int:
-        """Events in one `send`: as many as it can confirm at once."""
+        """The most events that one `send` may hold."""
         ...
 
     def send(self, events: Sequence[CloudEvent]) -> None:
-        """Hand events over, oldest first, and return once all of them are confirmed.
+        """Send events, oldest first, and return once all of them are confirmed.
 
-        Events of one partition key arrive in the order given. After a failure the same events
-        come again, perhaps followed by more; those that had arrived may then arrive twice, under
-        the same ids.
+        Events of one partition key arrive in the order given. After a failure the same events are
+        sent again, perhaps with more after them. Events that had arrived may then arrive twice,
+        with the same ids.
 
         Raises:
-            Unavailable: Not all were confirmed; which of them arrived is unknown.
+            Unavailable: Not all events were confirmed. Which ones arrived is unknown.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections; safe to call twice."""
+        """Close the connections; safe to call twice."""
         ...
 
 
@@ -349,5 +353,5 @@ class StateFiles(Protocol):
     """Writes `monitoring_state.json` for scripts that read it."""
 
     def write_state(self, run: Run) -> None:
-        """Write a run's state file, whole or not at all."""
+        """Write a run's state file atomically."""
         ...

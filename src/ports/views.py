@@ -1,7 +1,7 @@
-"""The port of kept views: rows of projections with how far each has come, all of it disposable.
+"""Port of the kept views: rows of projections and the progress of each build.
 
-A build is one version of a projection on its way over the ledger. Each name has at most one live
-build, which is read, and one that is being built beside it.
+All views are disposable. A build is one version of a projection that moves along the ledger. Each
+name has at most one live build, which is read, and one build in progress.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ class BuildState(StrEnum):
     LIVE = "live"
     BUILDING = "building"
     OLD = "old"
-    """It was replaced, and its rows are dropped."""
+    """It was replaced, and its rows will be dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,15 @@ class Build:
 
     Attributes:
         id: Its number; rows and parked events belong to it.
-        begin: It counts only what came after this position; 0 for the whole ledger.
-        position: The newest event that it has seen, interesting or not.
-        hash: That event's chain hash, by which another ledger is recognised; empty at `begin`.
-        revision: Grows with each change; whoever changes a build names the one that it read.
-        target: The newest position when it began, to show progress by.
-        holder: Which process moves it, as long as its lease holds.
-        lease_until: Until when others leave it alone.
+        begin: The build counts only later events; 0 for the whole ledger.
+        position: The newest event that it has seen, relevant or not.
+        hash: The chain hash of that event, which detects a different ledger; empty at `begin`.
+        revision: Grows with each change. A writer passes the revision that it read.
+        target: The newest position when the build began, for progress display.
+        holder: The process that moves the build while its lease is valid.
+        lease_until: When the lease ends.
         moved_at: When it last changed.
-        error: Why it stands still; empty when it does not.
+        error: Why the build is halted; empty if it is not.
     """
 
     id: int
@@ -57,22 +57,24 @@ class Build:
 
     @property
     def title(self) -> str:
-        """Name and version as people write them."""
+        """Name and version for display."""
         return f"{self.name}@{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """An event that a projection could not fold, by reference; its run's later ones wait behind it.
+    """A reference to an event that a projection could not fold.
+
+    Later events of its stream wait until it is folded.
 
     Attributes:
-        build: Of the build that could not fold it.
-        stream: Whose events wait.
+        build: The id of the build that could not fold it.
+        stream: The stream whose events wait.
         version: The event's version; later ones wait, too.
         position: Its place in the ledger.
-        error: What it failed with.
-        attempts: How often it was tried.
-        parked_at: When it was parked first.
+        error: The error.
+        attempts: The number of attempts.
+        parked_at: When it was first parked.
     """
 
     build: int
@@ -86,14 +88,14 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What one page, or one retry, makes of a build; stored whole or not at all.
+    """The changes that one page or one retry makes to a build; stored atomically.
 
     Attributes:
-        position: Where the build is after it.
+        position: The build's position afterwards.
         hash: The chain hash of the event there.
         rows: Rows that changed, as JSON texts by key.
-        parked: Events that could not be folded, new or tried again.
-        released: Streams that wait no longer.
+        parked: Events that could not be folded, whether new or retried.
+        released: Streams that no longer wait.
     """
 
     position: int
@@ -105,11 +107,11 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A build with all that belongs to it, as it was at one moment.
+    """A consistent snapshot of a build with its rows and parked events.
 
     Attributes:
-        build: How far it had come.
-        rows: Gives its rows, keys and JSON texts, in the order of the keys' bytes.
+        build: The build and its progress.
+        rows: Yields its rows as keys and JSON texts, in byte order of the keys.
         parked: Its parked events.
     """
 
@@ -119,10 +121,10 @@ class Snapshot:
 
 
 class Scratch(Protocol):
-    """Rows of several views that are put aside for a while, beyond what memory should hold."""
+    """Temporary storage for rows of several views that do not fit in memory."""
 
     def put(self, view: str, rows: Mapping[str, str]) -> None:
-        """Keep rows of a view, each in the place of an older one of its key.
+        """Store rows of a view. A row replaces an older row with the same key.
 
         Raises:
             ViewsFailure: There is no room for them.
@@ -130,7 +132,7 @@ class Scratch(Protocol):
         ...
 
     def get(self, view: str, key: str) -> str | None:
-        """Return a row of a view, if it is here.
+        """Return a row of a view if it is stored here.
 
         Raises:
             ViewsFailure: It could not be read.
@@ -138,7 +140,7 @@ class Scratch(Protocol):
         ...
 
     def rows(self, view: str) -> Iterator[tuple[str, str]]:
-        """Give all rows of a view in the order of the keys' bytes.
+        """Yield all rows of a view in byte order of the keys.
 
         Raises:
             ViewsFailure: They could not be read.
@@ -148,12 +150,12 @@ class Scratch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A sign of life of a process's tailer.
+    """A heartbeat of a process's tailer.
 
     Attributes:
-        holder: Which process.
-        at: When it last was well or told why not.
-        error: What keeps it from going on; empty when nothing does.
+        holder: The process.
+        at: When it last reported success or an error.
+        error: What blocks it; empty if nothing does.
     """
 
     holder: str
@@ -162,48 +164,48 @@ class Beat:
 
 
 class Views(Protocol):
-    """Keeps builds. Any thread may call any method; several processes may use one.
+    """Stores builds. Any thread may call any method, and several processes may share a store.
 
     Every method raises `ViewsFailure` when the views cannot be read or written.
     """
 
     def builds(self) -> list[Build]:
-        """Return all builds, by name, then in the order in which they began."""
+        """Return all builds, ordered by name, then by start."""
         ...
 
     def begin(self, name: str, version: int, *, begin: int, digest: bytes, target: int) -> Build:
-        """Begin a build, or go on with the one of this name that is under way.
+        """Begin a build, or continue the build of this name that is in progress.
 
-        One of another version or another beginning that is under way is dropped.
+        A build in progress with another version or another start is dropped.
         """
         ...
 
     def take(self, build: Build, holder: str, until: datetime, now: datetime) -> bool:
-        """Take or renew the lease of a build; false while another holder's has not run out.
+        """Take or renew the lease of a build; False while another holder's lease is valid.
 
-        One that lies further ahead than twice the length of this one has run out, too: the clock
-        was set back since, and whoever lives has renewed it.
+        A lease that ends later than twice the length of this one counts as expired too. In that
+        case the clock was set back, and a live holder would have renewed it.
         """
         ...
 
     def rows(self, build: Build, keys: Sequence[str] | None = None) -> dict[str, str]:
-        """Return rows of a build by key; all of them when no keys are named."""
+        """Return rows of a build by key; all rows if no keys are given."""
         ...
 
     def move(self, build: Build, move: Move) -> Build | None:
-        """Store what a page made of a build, in one transaction; none when it changed meanwhile."""
+        """Store a build's changes in one transaction; None if it changed meanwhile."""
         ...
 
     def stand(self, build: Build, error: str) -> None:
-        """Keep why a build stands still, or that it does no longer."""
+        """Record why a build is halted, or that it is no longer halted."""
         ...
 
     def switch(self, build: Build) -> bool:
-        """Make a build live in one transaction; false unless it is level with the live one."""
+        """Make a build live in one transaction; False if it is behind the live one."""
         ...
 
     def drop(self, build: Build) -> None:
-        """Remove a build with its rows and parked events; fine when it is gone."""
+        """Remove a build with its rows and parked events. A missing build is no error."""
         ...
 
     def parked(self, build: Build | None = None) -> list[Parked]:
@@ -211,15 +213,15 @@ class Views(Protocol):
         ...
 
     def beat(self, beat: Beat) -> None:
-        """Keep a sign of life."""
+        """Store a heartbeat."""
         ...
 
     def beats(self) -> list[Beat]:
-        """Return the newest sign of life of each process, oldest first."""
+        """Return the newest heartbeat of each process, oldest first."""
         ...
 
     def left(self, holder: str) -> None:
-        """Forget a process that ended as it should, and let go of its leases."""
+        """Forget a process that ended normally, and release its leases."""
         ...
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""Folds of events into what people and programs read. Pure, and thrown away at will."""
+"""Pure folds of events into what people and programs read."""

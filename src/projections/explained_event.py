@@ -1,4 +1,4 @@
-"""Which events of a run `why` explains where nobody names one."""
+"""Default choice of the events that `why` explains."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,14 +26,15 @@ _ENDED_BY: dict[type[object], tuple[type[object], ...]] = {
     LaunchRefused: (InstanceLaunched,),
     SealBlocked: (SealVerified,),
 }
-"""Blocks, each with the events that show it is over."""
+"""Kinds of blocks, each with the events that end it."""
 
 
 def to_explain(run: Run, history: Sequence[Event]) -> list[int]:
-    """Return the versions of one or two events; none without a history.
+    """Return the versions of one or two events; empty without a history.
 
-    The first is what asks the newest open question, else the newest decision, finding or block
-    that holds, else the newest check. A success is followed by the end before it.
+    The first is the event that asks the newest open question. Without one, it is the newest
+    decision, finding or block that still holds, else the newest check. A success is followed by the
+    end before it.
     """
     asked = [name for name, question in run.questions.items() if not is_answered(run, question)]
     for event in reversed(history) if asked else ():
@@ -50,14 +51,14 @@ def to_explain(run: Run, history: Sequence[Event]) -> list[int]:
 
 
 def _mattering(history: Sequence[Event]) -> Iterator[Event]:
-    """Yield decisions, findings and blocks, the newest first; what is over is left out."""
+    """Yield decisions, findings and blocks that still hold, newest first."""
     later: set[type[object]] = set()
     cleared: set[str] = set()
     for event in reversed(history):
         data = event.data
         match data:
             case DecisionMade():
-                # A finding says more than the decision that reports it.
+                # A finding explains more than the decision that reports it.
                 matters = data.action not in TOLD
             case FindingOpened() | FindingRaised():
                 matters = data.kind not in cleared
@@ -74,7 +75,7 @@ def _mattering(history: Sequence[Event]) -> Iterator[Event]:
 
 
 def _asking(history: Sequence[Event], asked: Event) -> int:
-    """Return the finding or decision that asks a question; the question where there is none."""
+    """Return the finding or decision that asks a question, or else the question itself."""
     for event in history[max(asked.version - 3, 0) : asked.version - 1]:
         if isinstance(event.data, _EXPLAINED) and question_by(history, event):
             return event.version

@@ -1,4 +1,7 @@
-"""Numbers, times and durations as people read them. Standard library only: `status` needs them."""
+"""Formats numbers, times and durations for people.
+
+Standard library only: `status` needs them.
+"""
 
 import math
 from datetime import datetime, timedelta, tzinfo
@@ -6,7 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _DIGITS = 3
 _CARRY = 0.9995
-"""From here on three digits round up to the next scale: 999.6 is 1.00k, not 1e+03."""
+"""From this value on, three digits round up to the next scale: 999.6 is 1.00k, not 1e+03."""
 
 
 def human(number: float) -> str:
@@ -24,7 +27,7 @@ def human(number: float) -> str:
 
 
 def value(number: float) -> str:
-    """Write a metric: four digits, zeros kept, so that columns of one metric line up.
+    """Write a metric with four digits and trailing zeros, so that columns line up.
 
     >>> value(7.4), value(0.64412), value(5980.0), value(31_412.0), value(float("nan")), value(0)
     ('7.400', '0.6441', '5980', '31.4k', 'NaN', '0')
@@ -37,7 +40,7 @@ def value(number: float) -> str:
 
 
 def spelled(number: float) -> str:
-    """Write a number that is none.
+    """Write a value that is not a finite number.
 
     >>> spelled(float("nan")), spelled(float("-inf"))
     ('NaN', '-Inf')
@@ -48,7 +51,7 @@ def spelled(number: float) -> str:
 
 
 def elapsed(duration: timedelta) -> str:
-    """Write how long something took, in at most two units; clocks that disagree give 0 s.
+    """Write a duration in at most two units; a negative one gives 0 s.
 
     >>> elapsed(timedelta(seconds=42)), elapsed(timedelta(minutes=4, seconds=20))
     ('42 s', '4 min 20 s')
@@ -83,12 +86,12 @@ def time_of(at: datetime, now: datetime) -> str:
 
 
 def stamp(at: datetime, zone: tzinfo) -> str:
-    """Write a time with day and zone, such as `2026-11-18 17:30 UTC`."""
+    """Write a time with day and zone, for example `2026-11-18 17:30 UTC`."""
     return at.astimezone(zone).strftime("%Y-%m-%d %H:%M %Z")
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """Write a number of things.
+    """Write a count with its noun.
 
     >>> count(1, "run"), count(2, "run"), count(0, "entry", "entries")
     ('1 run', '2 runs', '0 entries')

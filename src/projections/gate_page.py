@@ -26,13 +26,13 @@ _MARKS = {Verdict.BLOCK: "BLOCK", Verdict.WARN: "warn", Verdict.PASS: "pass"}
 def render_gate(
     contract: Contract, plan: LaunchPlan, findings: tuple[GateFinding, ...], *, everything: bool
 ) -> str:
-    """Render the answer of every launch rule that needs a look, worst first.
+    """Render the results of all launch rules that need attention, worst first.
 
     Args:
         contract: The run's contract.
-        plan: What would be launched.
-        findings: One for each rule.
-        everything: Show the passes too.
+        plan: The planned launch.
+        findings: The result of each rule.
+        everything: Also show passing rules.
     """
     blocked = [f for f in findings if f.verdict is Verdict.BLOCK]
     warned = [f for f in findings if f.verdict is Verdict.WARN]
@@ -60,12 +60,13 @@ def render_gate(
 
 
 def _facts(contract: Contract, plan: LaunchPlan, proven: Mapping[str, str]) -> list[str]:
-    """Return what is launched, one line for each thing that a DRI compares.
+    """Return the facts of the launch, one line for each thing that a DRI compares.
 
     Args:
         contract: The run's contract.
-        plan: What would be launched.
-        proven: What the rules that pass found; what the others found stands above with its fix.
+        plan: The planned launch.
+        proven: The facts of the passing rules. Those of the other rules are shown above with their
+            fix.
     """
     code, tracker = contract.code, contract.tracker
     final = f"{plan.final_step} (from {contract.final_step.source or 'nowhere'})"
@@ -152,7 +153,7 @@ def _environment(contract: Contract) -> str:
 
 
 def _kept_by_ray(contract: Contract) -> str:
-    """Say where the values of `env_from` are in plain text, and which way is safe."""
+    """Say where the values of `env_from` are in plain text, and which alternative is safe."""
     if not contract.env_from or contract.orchestrator.kind != "ray":
         return ""
     return (

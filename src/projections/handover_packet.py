@@ -1,4 +1,4 @@
-"""A handover's packet on one screen: what the next holder of a watch has to know."""
+"""The handover packet on one screen: what the next holder must know."""
 
 from datetime import UTC, datetime
 
@@ -7,7 +7,7 @@ from watchkeeper.projections.quoting import one_line
 
 
 def packet_lines(packet: Packet) -> list[tuple[str, str]]:
-    """Return the packet as labelled lines, in the order in which they are read; none is empty."""
+    """Return the packet as labelled, non-empty lines in reading order."""
     due = _time(packet.next_due) if packet.next_due is not None else ""
     progress = packet.progress or "no step seen"
     where = " ".join(dict.fromkeys((packet.orchestrator, packet.cluster)))
@@ -27,12 +27,12 @@ def packet_lines(packet: Packet) -> list[tuple[str, str]]:
 
 
 def render_handover(run: str, data: WatchHandedOver, *, is_watched: bool = False) -> str:
-    """Write a handover for whoever takes the watch next, and how to take it.
+    """Render a handover for the next holder of the watch, with the command to take it.
 
     Args:
         run: The run's slug.
         data: The handover.
-        is_watched: Whether a watch runs in this home, which then works for the new holder.
+        is_watched: Whether a watch runs in this home. It then works for the new holder.
     """
     former = f"{data.former.principal}@{data.former.host}" if data.former is not None else "nobody"
     forced = ", by force" if data.forced else ""

@@ -1,8 +1,8 @@
-"""Text from outside, made unable to forge the structure of what it is written into.
+"""Quotes outside text so that it cannot forge structure where it is written.
 
-A line of a log, a reason of a server or a person's note may hold line breaks, headings, HTML
-comments or terminal escapes, by accident or on purpose. None of them may open an entry in a
-logbook, hide one, or redraw a terminal.
+A log line, a server's reason or a person's note may hold line breaks, headings, HTML comments or
+terminal escapes, by accident or on purpose. Such text must not open or hide a logbook entry, or
+redraw a terminal.
 """
 
 import re
@@ -12,13 +12,13 @@ LINE_MAX = 200
 """Characters kept of a log line or a server's reason."""
 
 WORDS_MAX = 2_000
-"""Characters kept of what a person wrote: an entry is their record, so it is kept whole."""
+"""Characters kept of a person's text: the entry is the record, so it is kept in full."""
 
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?")
 """Escape sequences of terminals: colours, cursor movements, window titles."""
 
 _JOINERS = "\u200c\u200d"
-"""Zero-width characters that writing needs: joined emoji, Persian."""
+"""Zero-width characters that text needs: joined emoji, Persian."""
 
 _SPANS = re.compile(r"[^`]*(?:`[^`]+`[^`]*)*")
 _SPAN = re.compile(r"(`[^`]+`)")
@@ -34,7 +34,7 @@ def one_line(text: str) -> str:
     """
     plain = _TERMINAL.sub("", text)
     words = " ".join(plain.split())
-    # The usual case, thirty times as fast; what is printable is shown in any case.
+    # A fast path for the usual case, thirty times as fast; printable text is always kept.
     if words.isprintable():
         return words
     return "".join(c for c in words if _is_shown(c))
@@ -45,7 +45,7 @@ def _is_shown(character: str) -> bool:
 
 
 def cut(text: str, limit: int) -> str:
-    """Cut text at a number of characters; a mark shows that something is left out."""
+    """Cut text at a number of characters; a mark shows the cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -60,13 +60,13 @@ def code(text: str, limit: int = LINE_MAX) -> str:
         return "(empty)"
     longest = max((len(run) for run in _BACKTICKS.findall(line)), default=0)
     fence = "`" * (longest + 1)
-    # A reader takes one space off each side, so that a backtick at an end stays apart.
+    # A Markdown reader strips one space per side, so spaces separate a backtick at an end.
     space = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{space}{line}{space}{fence}"
 
 
 def prose(text: str, limit: int = WORDS_MAX) -> str:
-    r"""Write a sentence on one line, its markup switched off; whole code spans stay.
+    r"""Write a sentence on one line with its markup escaped; complete code spans stay.
 
     >>> prose("see `a_b` <!-- x"), prose("a ` b"), prose("# no\n# heading")
     ('see `a_b` \\<!-- x', 'a \\` b', '# no # heading')

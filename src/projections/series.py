@@ -1,7 +1,8 @@
-"""A frozen sequence that grows at its end without being copied each time.
+"""A frozen sequence that grows at its end without a full copy.
 
-Folds are frozen values, and a tuple of 10,000 lines copied for each new line is too slow. Items
-lie in blocks whose sizes are powers of two, so that an item is moved about log2(n) times in all.
+Folds are frozen values, and copying a tuple of 10,000 lines for each new line is too slow. Items
+are stored in blocks whose sizes are powers of two, so each item is copied about log2(n) times in
+all.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)  # No slots: Python 3.11 cannot make a frozen generic one as Series[str]().
 class Series(Generic[Item]):
-    """Items in order; see `grown`.
+    """An immutable sequence of items; see `grown`.
 
     Attributes:
         blocks: Their sizes are powers of two and fall strictly.
@@ -34,7 +35,7 @@ class Series(Generic[Item]):
         """Return one item, counted from 0.
 
         Raises:
-            IndexError: There is none.
+            IndexError: The index is out of range.
         """
         if index >= 0:
             for block in self.blocks:

@@ -1,4 +1,4 @@
-"""The reference of the signatures, as people read it."""
+"""The reference page of the error signatures."""
 
 import re
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ _BACKTICKS = re.compile(r"`+")
 
 
 def signature_page(generated: str) -> str:
-    """Return the page of every signature of a failure, and of what is harmless.
+    """Return the page of all signatures, of failures and of harmless lines.
 
     Args:
-        generated: The sentence that says by what the page is written.
+        generated: The sentence that names the generator of the page.
     """
     answers = [one for one in CAUSES if one.scope is Scope.TEXT]
     parts = [
@@ -53,7 +53,7 @@ def _signature_rows(signatures: Sequence[Signature]) -> list[str]:
 
 
 def _patterns(signatures: Sequence[Signature]) -> list[str]:
-    """Write the patterns in a fence: in a cell `(?<!` would begin a declaration of HTML."""
+    """Write the patterns in a fence: in a table cell `(?<!` would start an HTML declaration."""
     lines = [line for one in signatures for line in (one.id, f"    {one.pattern}")]
     longest = max((len(run) for line in lines for run in _BACKTICKS.findall(line)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -1,7 +1,7 @@
-"""`whatif`: the decisions that another policy would have changed, check by check.
+"""`whatif`: the decisions that another policy would change, check by check.
 
-What the rules of today would decide otherwise in any case is told apart: it is no change that the
-policy makes.
+Decisions that today's rules would change in any case are listed separately, since the policy does
+not cause them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,13 +19,13 @@ _TEXT_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One check after which something else would have been recorded.
+    """One check with a different result.
 
     Attributes:
         event: The check's version.
         at: When it was made.
-        was: What is otherwise without the change, one line each; empty for nothing.
-        would: What there is with it.
+        was: The result without the change, one line each; empty for nothing.
+        would: The result with the change.
     """
 
     event: int
@@ -36,14 +36,14 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What another policy would have changed, apart from what the rules of today would.
+    """The changes by another policy, separate from the changes by today's rules.
 
     Attributes:
-        checks: How many checks were judged again.
-        by_policy: What differs between today's rules under the recorded policy and the same rules
-            under the other one: the policy alone makes it.
-        by_rules: What differs between the record and today's rules under the recorded policy: they
-            decide it otherwise in any case.
+        checks: The number of checks that were judged again.
+        by_policy: Differences between today's rules under the recorded policy and under the other
+            one. Only the policy causes them.
+        by_rules: Differences between the record and today's rules under the recorded policy.
+            Today's rules cause them in any case.
     """
 
     checks: int
@@ -52,11 +52,11 @@ class WhatIf:
 
 
 def compared(own: Sequence[Rejudged], other: Sequence[Rejudged]) -> WhatIf:
-    """Hold checks that were judged again under the recorded policy against another policy.
+    """Compare checks under the recorded policy with the same checks under another policy.
 
     Args:
-        own: As the rules of today judge them under the recorded policy.
-        other: The same checks under the other policy; `own` where there is none.
+        own: The checks, judged by today's rules under the recorded policy.
+        other: The same checks under the other policy; `own` if there is no other policy.
     """
     pairs = zip(own, other, strict=True)
     return WhatIf(
@@ -69,10 +69,10 @@ def compared(own: Sequence[Rejudged], other: Sequence[Rejudged]) -> WhatIf:
 def _changed(
     pairs: Iterable[tuple[Rejudged, Sequence[RunEvent], Sequence[RunEvent]]],
 ) -> tuple[Changed, ...]:
-    """Return the checks whose decisions or findings differ; other words alone do not count."""
+    """Return the checks whose decisions or findings differ; different wording does not count."""
     changed: list[Changed] = []
     for check, before, after in pairs:
-        was, would = _told(before), _told(after)
+        was, would = _outcomes(before), _outcomes(after)
         if was.keys() == would.keys():
             continue
         changed.append(
@@ -86,27 +86,29 @@ def _changed(
     return tuple(changed)
 
 
-def _told(events: Sequence[RunEvent]) -> dict[tuple[str, ...], str]:
-    """Return what was decided and found, by what makes it the same decision."""
-    told: dict[tuple[str, ...], str] = {}
+def _outcomes(events: Sequence[RunEvent]) -> dict[tuple[str, ...], str]:
+    """Return the decisions and findings as texts, by the fields that identify them."""
+    outcomes: dict[tuple[str, ...], str] = {}
     for event in events:
         match event:
             case DecisionMade(action=action, rule=rule, because=because):
-                told["decision", action.value, rule, event.resume_path] = (
+                outcomes["decision", action.value, rule, event.resume_path] = (
                     f"{action.value} ({rule}): {cut(one_line(because), _TEXT_MAX)}"
                 )
             case FindingOpened(kind=kind, rule=rule, severity=severity, summary=summary):
                 words = cut(one_line(summary), _TEXT_MAX)
-                told["opened", kind, severity.value] = f"{severity.value} ({rule}) {kind}: {words}"
+                outcomes["opened", kind, severity.value] = (
+                    f"{severity.value} ({rule}) {kind}: {words}"
+                )
             case FindingCleared(kind=kind, rule=rule):
-                told["cleared", kind] = f"cleared ({rule}) {kind}"
+                outcomes["cleared", kind] = f"cleared ({rule}) {kind}"
             case _:
                 pass
-    return told
+    return outcomes
 
 
 def render_whatif(found: WhatIf, zone: tzinfo = UTC) -> str:
-    """Write the changes for a person, without a final newline."""
+    """Render the changes for a person, without a final newline."""
     checks, by_policy, by_rules = found.checks, found.by_policy, found.by_rules
     if not by_policy and not by_rules:
         return f"{checks} checks judged again: nothing would have been decided otherwise"
@@ -117,8 +119,8 @@ def render_whatif(found: WhatIf, zone: tzinfo = UTC) -> str:
     else:
         lines.append(f"{checks} checks judged again: the policy changes nothing")
     if by_rules:
-        told = "otherwise by today's rules in any case, under the recorded policy too"
-        lines += ["", f"{len(by_rules)} of {checks} checks: {told}", ""]
+        reason = "otherwise by today's rules in any case, under the recorded policy too"
+        lines += ["", f"{len(by_rules)} of {checks} checks: {reason}", ""]
         lines += [line for one in by_rules for line in _rows(one, "recorded", zone)]
     lines += ["", "Each check is judged on the run as it was recorded up to there."]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`why`: a decision, its rule, its evidence and their sources, and what would have changed it."""
+"""`why`: a decision, its rule and evidence, and what would have changed it."""
 
 import re
 import textwrap
@@ -60,20 +60,20 @@ class Why:
     Attributes:
         event: Its version in the run's stream.
         at: When it was true outside.
-        headline: What it says, in a few words.
-        rule: The rule that decided it; empty where no rule did.
+        headline: The event in a few words.
+        rule: The rule that decided it; empty if no rule did.
         title: The rule in a few words.
-        rule_says: When it applies, and what follows.
-        rule_source: Where the rule was taken from.
+        rule_says: When the rule applies, and what follows.
+        rule_source: The source of the rule.
         because: One sentence.
-        evidence: What it cites; an event that is cited by its number is told as well.
-        claims: Of an end: what is claimed of its cause and of trying again, each by itself.
-        thoughts: Of an end: what a second reader thinks it was, each with its source; no rule
-            reads them.
-        sources: What each source was worth at the check that it rests on.
-        check: That check's version; 0 for none.
-        otherwise: What would have changed it, by what would have come instead.
-        question: The question that it asks, to whom and since when; empty for none.
+        evidence: The cited evidence; an event that is cited by number is described too.
+        claims: For an end: the claims about its cause and about a retry, separately.
+        thoughts: For an end: a second reader's hypotheses, each with its source. No rule reads
+            them.
+        sources: The state of each source at the underlying check.
+        check: The version of that check; 0 if there is none.
+        otherwise: The facts that would have changed it, by the other outcome.
+        question: The question that it asks, with recipient and time; else empty.
     """
 
     event: int
@@ -111,7 +111,7 @@ def explain(slug: str, history: Sequence[Event], version: int) -> Why:
             why = _of_finding(plain, slug, history, event, data)
         case EscalationRaised(rule=rule, asks=asks, evidence=evidence):
             why = _ruled(replace(plain, headline=f"asked the DRI: {one_line(asks)}"), rule)
-            why = replace(why, evidence=_told(history, evidence))
+            why = replace(why, evidence=_cited_evidence(history, evidence))
         case FailureClassified():
             why = _of_failure(plain, history, data)
         case SealBlocked(missing=missing):
@@ -120,8 +120,8 @@ def explain(slug: str, history: Sequence[Event], version: int) -> Why:
         case PreflightRecorded():
             blocked = blocks_of(data)
             words = f"launch blocked by {', '.join(rule for rule, _ in blocked)}"
-            told = tuple(f"{rule} {says}" for rule, says in blocked)
-            why = replace(plain, headline=words if blocked else plain.headline, evidence=told)
+            blocks = tuple(f"{rule} {says}" for rule, says in blocked)
+            why = replace(plain, headline=words if blocked else plain.headline, evidence=blocks)
         case CheckRecorded():
             why = replace(plain, because=data.because, evidence=data.evidence)
             why = replace(why, sources=_sources(data), check=version)
@@ -138,13 +138,13 @@ def _of_failure(why: Why, history: Sequence[Event], data: FailureClassified) -> 
         for event in history
         if isinstance(event.data, FailureRevised) and event.data.failure == why.event
     ]
-    told = _told(history, data.evidence)
-    why = replace(why, headline=words, because="; ".join(revised), evidence=told, claims=claims)
+    evidence = _cited_evidence(history, data.evidence)
+    why = replace(why, headline=words, because="; ".join(revised), evidence=evidence, claims=claims)
     return replace(why, thoughts=_thoughts(history, why.event))
 
 
 def _thoughts(history: Sequence[Event], failure: int) -> tuple[str, ...]:
-    """Return what a second reader thinks of an end, with its source; it is no evidence of ours."""
+    """Return a second reader's hypotheses about an end, with source; they are no evidence."""
     return tuple(
         f"{event.data.source} (event {event.version}): {one_line(text)}"
         for event in history
@@ -157,13 +157,13 @@ def _of_decision(
     why: Why, slug: str, history: Sequence[Event], event: Event, data: DecisionMade
 ) -> Why:
     why = _ruled(replace(why, headline=_headline(data), because=data.because), data.rule)
-    why = replace(why, evidence=_told(history, (*data.evidence, *data.refused)))
+    why = replace(why, evidence=_cited_evidence(history, (*data.evidence, *data.refused)))
     scene = _scene(slug, history, event)
     if scene is None:
         return why
     at, made = scene
     why = replace(why, sources=_sources(made.check), check=at)
-    found = answered_by(data, _beside(history, event, -1))
+    found = answered_by(data, _recorded_after(history, event, -1))
     otherwise = _grouped(decided_otherwise(made, data, found), found is not None)
     return replace(why, otherwise=otherwise, question=question_by(history, event))
 
@@ -172,7 +172,7 @@ def _of_finding(
     why: Why, slug: str, history: Sequence[Event], event: Event, data: FindingOpened | FindingRaised
 ) -> Why:
     why = _ruled(replace(why, headline=f"{data.kind}: {one_line(data.summary)}"), data.rule)
-    why = replace(why, evidence=_told(history, data.evidence))
+    why = replace(why, evidence=_cited_evidence(history, data.evidence))
     scene = _scene(slug, history, event)
     if scene is None:
         return why
@@ -216,7 +216,7 @@ def _ruled(why: Why, rule: str) -> Why:
 
 
 def _scene(slug: str, history: Sequence[Event], event: Event) -> tuple[int, Scene] | None:
-    """Return what the rules were asked with; none where it was no check that they judged."""
+    """Return the input of the rules; None if they did not judge a check."""
     cause = event.envelope.cause
     run: Run | Unreadable = Run(slug)
     for earlier in history[: event.version]:
@@ -231,17 +231,17 @@ def _scene(slug: str, history: Sequence[Event], event: Event) -> tuple[int, Scen
 
 
 def _sources(check: CheckRecorded) -> tuple[str, ...]:
-    told: list[str] = []
+    lines: list[str] = []
     for reading in check.readings:
         clock = f", newest {reading.clock:%Y-%m-%d %H:%M:%S %Z}" if reading.clock else ""
         fresh = reading.state is SourceState.FRESH
         why = "" if fresh else f": {one_line(reading.reason)}"
-        told.append(f"{reading.source} {reading.state.value}{clock}{why}")
-    return tuple(told)
+        lines.append(f"{reading.source} {reading.state.value}{clock}{why}")
+    return tuple(lines)
 
 
-def _told(history: Sequence[Event], evidence: Sequence[str]) -> tuple[str, ...]:
-    """Write evidence; an event that a line cites by its number is told with it."""
+def _cited_evidence(history: Sequence[Event], evidence: Sequence[str]) -> tuple[str, ...]:
+    """Return the evidence lines; an event that a line cites by number is described after it."""
     lines: list[str] = []
     for line in evidence:
         found = _EVENT.search(line)
@@ -250,24 +250,28 @@ def _told(history: Sequence[Event], evidence: Sequence[str]) -> tuple[str, ...]:
         for number in found.groups() if found else ():
             if number is not None and 0 < int(number) <= len(history):
                 cited = history[int(number) - 1]
-                told = cut(one_line(summary(cited)), _LINE_MAX)
-                lines.append(f"event {number}, {cited.at.astimezone(UTC):%H:%M:%S UTC}: {told}")
+                words = cut(one_line(summary(cited)), _LINE_MAX)
+                lines.append(f"event {number}, {cited.at.astimezone(UTC):%H:%M:%S UTC}: {words}")
     return tuple(dict.fromkeys(lines))
 
 
-def _grouped(changed: Sequence[Otherwise], told: bool) -> dict[str, tuple[str, ...]] | None:
+def _grouped(changed: Sequence[Otherwise], notifies: bool) -> dict[str, tuple[str, ...]] | None:
     groups: dict[str, tuple[str, ...]] = {}
     for one in changed:
         decision = one.decision
-        key = "nobody would have been told if" if told else "nothing would have been decided yet if"
+        key = (
+            "nobody would have been told if"
+            if notifies
+            else "nothing would have been decided yet if"
+        )
         if decision is not None:
             key = f"{_ANSWERED[decision.action]} ({decision.rule})"
         groups[key] = (*groups.get(key, ()), one.fact)
     return groups or None
 
 
-def _beside(history: Sequence[Event], event: Event, places: int) -> object:
-    """Return what was recorded so many places after an event, in its append; else none."""
+def _recorded_after(history: Sequence[Event], event: Event, places: int) -> object:
+    """Return the data recorded this many places after an event in its append, or None."""
     at = event.version - 1 + places
     if not 0 <= at < len(history) or history[at].envelope.cause != event.envelope.cause:
         return None
@@ -275,20 +279,20 @@ def _beside(history: Sequence[Event], event: Event, places: int) -> object:
 
 
 def question_by(history: Sequence[Event], event: Event) -> str:
-    """Return the question that an event asks: it stands right after its decision.
+    """Return the question that an event asks, recorded right after its decision.
 
-    One append may ask of several things: each has its own, or none.
+    One append may concern several subjects. Each has its own question or no question.
     """
-    asked = _beside(history, event, 1)
+    asked = _recorded_after(history, event, 1)
     if isinstance(asked, DecisionMade) and answered_by(asked, event.data) is not None:
-        asked = _beside(history, event, 2)
+        asked = _recorded_after(history, event, 2)
     if not isinstance(asked, EscalationRaised):
         return ""
     return f"{asked.question} to {asked.to or 'the DRI'} since {event.at:%H:%M UTC}"
 
 
 def blocks_of(data: PreflightRecorded) -> list[tuple[str, str]]:
-    """Return what blocks a launch: each rule with its words."""
+    """Return the blocks of a launch: each rule with its sentence."""
     return [(one.rule, one.says) for one in data.findings if one.verdict is Verdict.BLOCK]
 
 
@@ -301,25 +305,25 @@ def _caused(why: Why, history: Sequence[Event], event: Event) -> Why:
     actor = event.envelope.actor
     if parent is None:
         return replace(why, because=f"{actor.principal} ({actor.kind}) did it; no rule decided it")
-    told = cut(one_line(summary(parent)), _LINE_MAX)
-    because = f"it followed from event {parent.version}: {told}"
+    words = cut(one_line(summary(parent)), _LINE_MAX)
+    because = f"it followed from event {parent.version}: {words}"
     return replace(why, because=because)
 
 
 def render_why(why: Why, zone: tzinfo = UTC, *, width: int = 110, rule: bool = False) -> str:
-    """Write an explanation for a person, without a final newline.
+    """Render an explanation for a person, without a final newline.
 
     Args:
         why: The explanation.
-        zone: In which times are shown.
+        zone: The zone of the shown times.
         width: Columns of the page.
-        rule: Write the rule out.
+        rule: Show the full text of the rule.
     """
     at = why.at.astimezone(zone).strftime("%Y-%m-%d %H:%M %Z")
     ruled = f"rule {why.rule}, " if why.rule else ""
     lines = [f"{why.headline} ({at})    {ruled}event {why.event}", ""]
     named = f"{why.rule} {why.title}; from the {why.rule_source}" if why.title else ""
-    told: list[tuple[str, Sequence[str]]] = [
+    parts: list[tuple[str, Sequence[str]]] = [
         ("because", (why.because,)),
         ("rule", (named, why.rule_says if rule else "")),
         *((name, _claimed(claim)) for name, claim in (why.claims or {}).items()),
@@ -328,7 +332,7 @@ def render_why(why: Why, zone: tzinfo = UTC, *, width: int = 110, rule: bool = F
         ("sources", ("; ".join(why.sources),)),
         ("question", (why.question,)),
     ]
-    for name, texts in told:
+    for name, texts in parts:
         lines += _block(name, [text for text in texts if text], width)
     for words, facts in (why.otherwise or {}).items():
         lines += _block("", [f"{words}  {', or '.join(facts)}"], width)

@@ -1,4 +1,4 @@
-"""What the acts work with: the ledger, the ports, and the name of whoever acts by itself."""
+"""The services' shared dependencies: the ledger, the ports and the actor's name."""
 
 import logging
 import random
@@ -16,23 +16,23 @@ from watchkeeper.services.ledger.ledger import Handled, Ledger
 log = logging.getLogger(__name__)
 
 SERVICE = Actor(principal="watchkeeper", kind="service")
-"""Who acts when the built-in loop does."""
+"""The actor of the built-in loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the acts work with.
+    """The dependencies of all acts.
 
     Attributes:
         ledger: Where everything is recorded.
-        recorder: The ledger as the `eventsourcing` library knows it, for whoever follows it.
+        recorder: The ledger as an `eventsourcing` recorder, for followers.
         outside: The ports.
-        evidence: Where full observations are kept.
-        deployment: Short id of this home; part of every submission id, so that two homes that
-            use one orchestrator never name the same job.
-        draw: Gives random numbers from 0 to 1, for waits. What came of them is recorded, so that a
-            replay draws nothing.
-        reader: Who is asked for hypotheses about an end; none, unless somebody switched it on.
+        evidence: The store of full observations.
+        deployment: Short id of this home. It is part of every submission id, so two homes on one
+            orchestrator never use the same job id.
+        draw: Returns random numbers from 0 to 1, for waits. Their results are recorded, so a replay
+            draws nothing.
+        reader: Gives hypotheses about an end; None unless enabled.
     """
 
     ledger: Ledger
@@ -45,14 +45,14 @@ class Services:
 
 
 def submission_id(services: Services, run: str, number: int) -> str:
-    """Return the id of a run's instance at the orchestrator, the same whenever it is asked."""
+    """Return the fixed id of a run's instance at the orchestrator."""
     return f"{run}-i{number}-{services.deployment}"
 
 
 def recorded(outcome: Handled | Refused, doing: str) -> bool:
-    """Tell whether a command left events; a refusal is told in the log."""
+    """Say whether a command recorded events, and log a refusal."""
     if isinstance(outcome, Refused):
-        # Another process was first; what is due is asked of the ledger again.
+        # Another process was first. The due acts are derived from the ledger again.
         log.info("%s: %s", doing, outcome.sentence)
         return False
     return bool(outcome.events)

@@ -1,4 +1,4 @@
-"""What every adapter needs that calls something outside: a time limit, an environment, a tail."""
+"""Helpers for outside calls: a time limit, an environment, an output tail."""
 
 import logging
 import os
@@ -17,15 +17,15 @@ from watchkeeper.ports.sources import SubmitRefused, Unavailable
 logger = logging.getLogger(__name__)
 
 LINE_LENGTH_MAX = 2_000
-"""Characters kept of one line of output; the port of orchestrators promises it."""
+"""Characters kept of one line of output, as the orchestrator port promises."""
 
 PASSED_ON = (
     "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
 )  # fmt: skip
-"""The variables of our own environment that a process which we start may see.
+"""The variables of our own environment that a child process may see.
 
-All else must be named in the job: what is inherited silently is in no record, differs from one
-launch to the next, and may be a secret of ours.
+The job must name all others. Silently inherited variables are not recorded, may differ between
+launches, and may hold our secrets.
 """
 
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -38,7 +38,7 @@ _Arguments = TypeVarTuple("_Arguments")
 
 @dataclass(slots=True)
 class _LeftBehind:
-    """The calls that ran over their limit and still hang, by what they call."""
+    """The calls that timed out and still hang, by source."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     since: dict[str, list[datetime]] = field(default_factory=dict[str, list[datetime]])
@@ -53,16 +53,16 @@ def call(
     function: Callable[[*_Arguments], _Result],
     *args: *_Arguments,
 ) -> _Result:
-    """Call a client that may block for ever, and give up after a limit.
+    """Call a client that may block forever, with a timeout.
 
     The call runs on a daemon thread of its own. `ThreadPoolExecutor` does not serve here: the
     interpreter joins its threads at exit, so one call that hangs would keep the process alive.
 
-    A call that is given up goes on in its thread, and may still take effect outside. Until it
-    returns, no new call of the same `what` is made, so that threads stay bounded by our callers.
+    A timed-out call continues in its thread and may still take effect outside. Until it returns, no
+    new call with the same `what` is made. This bounds the number of threads.
 
     Args:
-        what: Which source is called, such as `ray http://127.0.0.1:8265`.
+        what: The source, for example `ray http://127.0.0.1:8265`.
         limit: How long to wait for the answer, on the monotonic clock.
         function: The blocking call.
         args: Its arguments.
@@ -71,8 +71,8 @@ def call(
         What the function returned.
 
     Raises:
-        Unavailable: No answer within the limit, or an earlier call still hangs. What the function
-            itself raises is raised here unchanged.
+        Unavailable: No answer within the limit, or an earlier call still hangs. Errors of the
+            function itself are raised unchanged.
     """
     _refuse_while_hanging(what)
     answer: Future[_Result] = Future()
@@ -93,7 +93,7 @@ def call(
 
 
 def left_behind() -> Mapping[str, int]:
-    """Return how many calls still hang past their limit, by what they call."""
+    """Return how many timed-out calls still hang, by source."""
     with _LEFT_BEHIND.lock:
         return {what: len(since) for what, since in _LEFT_BEHIND.since.items()}
 
@@ -126,7 +126,7 @@ def _leave_behind(what: str, began: datetime, answer: Future[_Result]) -> None:
         hanging.append(began)
         count = len(hanging)
     logger.warning("%s: a call hangs past its limit; %d left behind", what, count)
-    # Called at once when the answer has come in the meantime.
+    # Called at once if the answer has already come.
     answer.add_done_callback(lambda late: _forget(what, began, late))
 
 
@@ -142,15 +142,15 @@ def _forget(what: str, began: datetime, late: Future[_Result]) -> None:
 
 
 def base_environment() -> dict[str, str]:
-    """Return the part of our own environment that a process which we start may see."""
+    """Return the part of our own environment that a child process may see."""
     return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
 
 def job_environment(spec: JobSpec) -> dict[str, str]:
-    """Return the variables that a job is submitted with: plain ones, and secrets read now.
+    """Return the variables of a job: plain ones, and secrets read now.
 
     Args:
-        spec: What is submitted; it is checked for what no orchestrator can start.
+        spec: The job; it is checked for values that no orchestrator can start.
 
     Raises:
         SubmitRefused: The job can't be started as it is written, or a variable of `env_from` is
@@ -191,6 +191,6 @@ def tail(text: str, lines_max: int) -> tuple[str, ...]:
     """
     lines = _LINE_END.split(text)
     if not lines[-1]:
-        # What follows the last line end is not a line.
+        # Text after the last line end is not a line.
         lines.pop()
     return tuple(line[:LINE_LENGTH_MAX] for line in lines[max(0, len(lines) - lines_max) :])

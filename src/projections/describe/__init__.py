@@ -1,1 +1,1 @@
-"""The words for each event: event line, headline, logbook entry."""
+"""Wording of each event: event line, headline, logbook entry."""

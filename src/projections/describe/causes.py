@@ -26,7 +26,7 @@ _RESUMED = {
 
 
 def judgement(book: Logbook, data: JudgementEvent, event: Event) -> Logbook:
-    """Write what such an event adds to the event log; the entry it speaks of stays as it is."""
+    """Write such an event to the event log; the entry that it refers to does not change."""
     match data:
         case CauseSuggested():
             return _suggested(book, data, event)
@@ -49,8 +49,8 @@ def _suggested(book: Logbook, data: CauseSuggested, event: Event) -> Logbook:
     book = said(book, Key.STATUS, status)
     if data.failed:
         return said(book, Key.EVIDENCE, f"no answer: {prose(data.failed)}")
-    told = "; ".join(code(text, WORDS_MAX) for text in data.hypotheses) or "no hypothesis"
-    return said(book, Key.EVIDENCE, f"{told}; no rule reads it")
+    hypotheses = "; ".join(code(text, WORDS_MAX) for text in data.hypotheses) or "no hypothesis"
+    return said(book, Key.EVIDENCE, f"{hypotheses}; no rule reads it")
 
 
 def _revised(book: Logbook, data: FailureRevised, event: Event) -> Logbook:
@@ -59,8 +59,8 @@ def _revised(book: Logbook, data: FailureRevised, event: Event) -> Logbook:
     book = opened(book, kind, event.at, title)
     status = f"revises event {data.failure}, by {by(event)} (event {event.version})"
     book = said(book, Key.STATUS, status)
-    told = "; ".join(code(text, WORDS_MAX) for text in data.evidence)
-    book = said(book, Key.EVIDENCE, f"{prose(data.because)}: {told}")
+    evidence = "; ".join(code(text, WORDS_MAX) for text in data.evidence)
+    book = said(book, Key.EVIDENCE, f"{prose(data.because)}: {evidence}")
     if kind is Kind.ANSWER:
         return book  # A new decision may follow in the same append.
     then = f"outlook {data.outlook.value}, fingerprint {prose(data.fingerprint)}"

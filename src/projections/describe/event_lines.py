@@ -1,4 +1,4 @@
-"""One line for each event, for `events` and for people who follow a run in a terminal."""
+"""One line of text per event, for `events` and for following a run."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
@@ -83,18 +83,18 @@ from watchkeeper.projections.describe.signals import box_summary, counted, late_
 from watchkeeper.projections.quoting import cut, one_line
 
 _SUMMARY_MAX = 300
-"""Characters of a summary; the whole event is one `--json` away."""
+"""Characters of a summary; `--json` shows the whole event."""
 
 _SHA_SHOWN = 8
 
 
 class EventRow(TypedDict):
-    """One event as a program reads it.
+    """One event for programs.
 
     Attributes:
         seq: Its version in its stream.
         at: When it was true outside, ISO 8601 in UTC.
-        actor: Who caused it, and what kind of actor that is.
+        actor: Who caused it, with the kind of actor.
     """
 
     stream: str
@@ -123,7 +123,7 @@ def event_row(event: Event) -> EventRow:
 
 
 def render_events(rows: Iterable[EventRow], zone: tzinfo = UTC) -> str:
-    """Write rows as a table without borders, one line each, without a final newline."""
+    """Render rows as a table without borders, one line each, without a final newline."""
     table = [
         (
             str(row["seq"]),
@@ -144,7 +144,7 @@ def render_events(rows: Iterable[EventRow], zone: tzinfo = UTC) -> str:
 
 
 def summary(event: Event) -> str:
-    """Say in one line what an event records; an event of any kind has one."""
+    """Describe an event of any kind in one line."""
     return cut(one_line(_summary(event)), _SUMMARY_MAX)
 
 
@@ -386,7 +386,7 @@ def _sha(commit: str) -> str:
 
 
 def tracker_run(link: TrackerLink) -> str:
-    """Name a tracker run as an output announced it, with where people find it."""
+    """Name a tracker run as announced in the output, with its link."""
     name = f" ({link.display_name})" if link.display_name not in ("", link.tracker_id) else ""
     where = link.url or link.folder
     return f"{link.tracker_id}{name}" + (f": {where}" if where else "")

@@ -1,4 +1,4 @@
-"""One line for each event of handovers, planned acts and manoeuvres."""
+"""Event lines of handovers, planned acts and operator acts."""
 
 from typing import assert_never
 
@@ -20,7 +20,7 @@ from watchkeeper.domain.values.contract.plan import short
 
 
 def aside_summary(data: HandoverEvent | OperatorEvent) -> str:
-    """Say in one line what such an event records."""
+    """Describe such an event in one line."""
     if isinstance(data, HandoverEvent):
         return _watched(data)
     match data:

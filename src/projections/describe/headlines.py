@@ -1,4 +1,4 @@
-"""What is worth a headline: the subject of a logbook's commit, and whether it may wait."""
+"""Headlines of events: the subject of a logbook commit, and whether it may wait."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -121,32 +121,32 @@ _ORDER = {headline: place for place, headline in enumerate(Headline)}
 
 
 def headline(event: Event) -> Headline | None:
-    """Return the words for an event; none when the logbook shows nothing of it by itself."""
+    """Return the headline of an event; None if the logbook does not show it by itself."""
     if not isinstance(event.data, RunEvent):
         return None
     return _headline(event.data)
 
 
 def interesting(event: Event) -> bool:
-    """Say whether an event is pushed at once; what is not waits for the next check's push."""
+    """Say whether an event is pushed at once; others wait for the next check's push."""
     if isinstance(event.data, CheckRecorded | WatchTaken):
         return False
     return headline(event) is not None
 
 
 def commit_message(run: str, events: Iterable[Event]) -> str:
-    """Return the subject of the commit that brings events into the logbook.
+    """Return the subject of the commit that adds events to the logbook.
 
     Args:
         run: The run's slug.
-        events: Those since the last push; the most important one gives the words.
+        events: The events since the last push; the most important one gives the headline.
     """
     found = [words for words in map(headline, events) if words is not None]
     return f"{run}: {min(found, key=_ORDER.__getitem__, default=Headline.CHECK)}"
 
 
 def branch_message(changes: Mapping[str, Iterable[Event]]) -> str:
-    """Return the subject of one commit for several runs, and a line for each of them below it.
+    """Return the message of one commit for several runs, with a line for each run.
 
     Args:
         changes: Events since each run's last push, by slug; the most important run comes first.
@@ -165,7 +165,7 @@ def branch_message(changes: Mapping[str, Iterable[Event]]) -> str:
 
 def _headline(data: RunEvent) -> Headline | None:
     if isinstance(data, HandoverEvent | OperatorEvent):
-        return _aside_headline(data)
+        return _operator_headline(data)
     if isinstance(data, JudgementEvent):
         return _judgement_headline(data)
     match data:
@@ -203,7 +203,7 @@ def _headline(data: RunEvent) -> Headline | None:
         case SignalReceived():
             return Headline.SIGNAL if data.signal.kind in TOLD else None
         case CheckpointValidated():
-            return None  # The check that saw it names it.
+            return None  # The check that saw it reports it.
         case WatchTaken() | WatchReleased():
             return Headline.WATCH
         case (
@@ -215,7 +215,7 @@ def _headline(data: RunEvent) -> Headline | None:
             return _closing_headline(data)
 
 
-def _aside_headline(data: HandoverEvent | OperatorEvent) -> Headline:
+def _operator_headline(data: HandoverEvent | OperatorEvent) -> Headline:
     match data:
         case WatchHandedOver():
             return Headline.HANDOVER
@@ -274,7 +274,7 @@ def _closing_headline(
         case StopRequested() | RunStopped():
             return Headline.STOP
         case InstanceEnded():
-            # Why it ended is said by the event that follows; alone it is just its last check.
+            # The next event says why it ended. Alone, it is just the last check.
             return Headline.CHECK
         case RunFinished():
             return Headline.FINISH
@@ -316,7 +316,7 @@ def _permission_headline(
 
 
 def short_name(event: Event) -> str:
-    """Return an event's short name, by which a correction points back at it."""
+    """Return an event's short name, which corrections refer to."""
     data = event.data
     if isinstance(data, CheckRecorded):
         unknown = data.health is Health.UNKNOWN and not is_unproven(data)

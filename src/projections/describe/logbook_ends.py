@@ -1,4 +1,4 @@
-"""How an instance ended, what was decided about it, and who is asked."""
+"""Logbook entries of how an instance ended, the decision, and who is asked."""
 
 import re
 from dataclasses import replace
@@ -45,17 +45,17 @@ _WHAT = {
     Action.ALERT: "the job is left alone, a human is asked",
     Action.NOTIFY: "nothing is done, a human is told",
 }
-"""What each action means for a reader, in a decision's first words."""
+"""The meaning of each action, as the first words of a decision."""
 
 _SAYS_NOTHING = re.compile(r"\s*(?:Traceback \(most recent call last\):\s*)?$")
-"""Lines that tell no reader anything by themselves."""
+"""Lines that mean nothing to a reader by themselves."""
 
 _LOG_LINES_MAX = 2
-"""Log lines shown beside a failure; all of them are in the check's event."""
+"""The number of log lines shown for a failure; the check's event has all of them."""
 
 
 def ended(book: Logbook, data: InstanceEnded, at: datetime, version: int) -> Logbook:
-    """Open the entry of an instance that the orchestrator called terminal."""
+    """Open the entry of an instance that the orchestrator reported as terminal."""
     facts = book.facts
     seen_at = facts.checked_at or at
     asked = facts.stop_asked == data.instance
@@ -110,7 +110,7 @@ def _since_healthy(book: Logbook, at: datetime) -> str:
 
 
 def classified(book: Logbook, data: FailureClassified, at: datetime) -> Logbook:
-    """Add what is known of why an instance ended."""
+    """Add the known facts about why an instance ended."""
     facts = book.facts
     check = facts.check
     lines = check.evidence if check is not None and check.instance == data.instance else ()
@@ -135,7 +135,7 @@ def classified(book: Logbook, data: FailureClassified, at: datetime) -> Logbook:
 
 
 def refused_launch(book: Logbook, data: LaunchRefused, at: datetime, version: int) -> Logbook:
-    """Open the entry of a job that the orchestrator did not take."""
+    """Open the entry of a job that the orchestrator refused."""
     book = opened(book, Kind.END, at, f"launch of {data.instance} refused")
     status = f"interrupted; nothing runs under {code(data.submission_id)} (event {version})"
     book = said(book, Key.STATUS, status)
@@ -144,7 +144,7 @@ def refused_launch(book: Logbook, data: LaunchRefused, at: datetime, version: in
 
 
 def decided(book: Logbook, data: DecisionMade, at: datetime, version: int) -> Logbook:
-    """Add a decision to the entry that it answers, or open one of its own."""
+    """Add a decision to the entry that it answers, or open a new entry."""
     facts = book.facts
     kinds = (Kind.END, Kind.ANSWER)
     if data.action in (Action.ALERT, Action.NOTIFY):
@@ -162,7 +162,7 @@ def decided(book: Logbook, data: DecisionMade, at: datetime, version: int) -> Lo
         }
         book = opened(book, Kind.END, at, titles[data.action])
     if data.action is Action.ALERT or (data.action is Action.NOTIFY and not _is_an_end(book)):
-        return _told(book, data, version)
+        return _notified(book, data, version)
     failure = facts.failures[-1] if facts.failures else None
     about = failure if failure is not None and failure.instance == data.instance else None
     if takes(book, Key.EVIDENCE, Kind.END):
@@ -192,16 +192,16 @@ def _is_an_end(book: Logbook) -> bool:
     return current is not None and current.job is not None
 
 
-def _told(book: Logbook, data: DecisionMade, version: int) -> Logbook:
-    """Say who is told of a finding of a live instance; the finding's own entry shows the rest."""
+def _notified(book: Logbook, data: DecisionMade, version: int) -> Logbook:
+    """Say who is notified of a live instance's finding; the finding's entry shows the rest."""
     text = f"{_WHAT[data.action]} ({data.rule}, event {version})"
-    # What an alert advises stands in its question, which follows.
+    # The question that follows holds the advice of an alert.
     advice = f". {prose(data.proposes)}" if data.proposes and data.action is Action.NOTIFY else ""
     return said(book, Key.DECISION, text + advice)
 
 
 def _cited(book: Logbook, data: DecisionMade) -> str:
-    """Return what a decision cites and the entry does not show already."""
+    """Return the evidence of a decision that the entry does not show yet."""
     check = book.facts.check
     lines = {line.strip() for line in check.evidence} if check is not None else set[str]()
     cited = [text for text in data.evidence if text not in book.last.shown]
@@ -209,7 +209,7 @@ def _cited(book: Logbook, data: DecisionMade) -> str:
 
 
 def _judged(facts: Facts, failure: FailureClassified, data: DecisionMade) -> list[str]:
-    """Return cause, outlook and fingerprint, where the decision's own sentence lacks them."""
+    """Return cause, outlook and fingerprint, unless the decision's sentence has them."""
     parts: list[str] = []
     if f"outlook {failure.outlook.value}" not in data.because:
         parts.append(f"Cause {prose(failure.cause)}, outlook {failure.outlook.value}")
@@ -232,11 +232,11 @@ def _lost(facts: Facts, failure: FailureClassified | None, data: DecisionMade) -
 
 
 def asked(book: Logbook, data: EscalationRaised, run: str, at: datetime) -> Logbook:
-    """Add a question to the entry that it is about, or open one of its own."""
+    """Add a question to the entry that it is about, or open a new entry."""
     answer = " [--answer relaunch]" if "relaunch" in data.asks.lower() else ""
     reply = f'`watchkeeper ack {run} {data.question}{answer} --note "..."`'
     if takes(book, Key.NEXT, Kind.END, Kind.FINDING, Kind.ANSWER):
-        # What is asked begins with the reason, which stands in the lines above.
+        # A question starts with the reason, which the lines above already show.
         short = data.asks.rpartition(". ")[2]
         return said(book, Key.NEXT, f"{data.question} to {prose(data.to)}: {prose(short)} {reply}")
     book = opened(book, Kind.COMPLETE, at, f"{prose(data.question)} ({prose(data.rule)})")
@@ -267,7 +267,7 @@ def finished(book: Logbook, data: RunFinished, at: datetime) -> Logbook:
 
 
 def stopped(book: Logbook, data: RunStopped, by: str, at: datetime) -> Logbook:
-    """Say that a run is over by a person's will."""
+    """Say that a person ended a run."""
     if takes(book, Key.NEXT, Kind.END) and book.last.written is Key.DECISION:
         return said(book, Key.NEXT, "none; the run is over and nothing relaunches it")
     book = opened(book, Kind.COMPLETE, at, "run stopped")

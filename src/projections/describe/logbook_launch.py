@@ -1,4 +1,4 @@
-"""The entries of a launch, of the watch, of findings and of what people say."""
+"""Logbook entries of launches, the watch, findings and human reports."""
 
 import json
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ from watchkeeper.projections.series import grown
 
 
 def by(event: Event) -> str:
-    """Name who caused an event, and what kind of actor that is."""
+    """Name the actor of an event, with the kind of actor."""
     actor = event.envelope.actor
     return f"{prose(actor.principal)} ({actor.kind})"
 
@@ -64,7 +64,7 @@ def drafted(book: Logbook, data: RunDrafted, event: Event) -> Logbook:
 
 
 def amended(book: Logbook, data: ContractAmended, event: Event) -> Logbook:
-    """Name what a contract says now that it did not say before; the head shows the new values."""
+    """List the changes of a contract; the head shows the new values."""
     before = book.facts.contract
     old = before.model_dump(mode="json") if before is not None else {}
     new = data.contract.model_dump(mode="json")
@@ -79,7 +79,7 @@ def amended(book: Logbook, data: ContractAmended, event: Event) -> Logbook:
 
 
 def _shown(document: Mapping[str, Any], key: str) -> str:
-    """Quote the value at a dotted key; where there is none, say so."""
+    """Quote the value at a dotted key, or say that there is no value."""
     value: Any = document
     for name in key.split("."):
         if not isinstance(value, Mapping) or name not in value:
@@ -92,7 +92,7 @@ def _shown(document: Mapping[str, Any], key: str) -> str:
 
 
 def preflight(book: Logbook, data: PreflightRecorded, event: Event) -> Logbook:
-    """Say what blocks a launch; a preflight without blocks shows in the launch that follows."""
+    """Say what blocks a launch; a preflight without blocks is shown with the next launch."""
     facts = replace(book.facts, preflight=data)
     book = replace(book, facts=facts)
     blocked = [finding for finding in data.findings if finding.verdict is Verdict.BLOCK]
@@ -131,7 +131,7 @@ def _passing(data: PreflightRecorded) -> str:
 
 
 def approved(book: Logbook, data: LaunchApproved, event: Event) -> Logbook:
-    """Say who cleared the launch, and with which words."""
+    """Say who approved the launch, and with which words."""
     actor = event.envelope.actor
     facts = book.facts
     known = {**facts.approvals, data.approval: prose(actor.principal)}
@@ -147,7 +147,7 @@ def approved(book: Logbook, data: LaunchApproved, event: Event) -> Logbook:
 
 
 def _proven(actor: Actor) -> str:
-    """Say what an actor's name is worth: attribution is not authentication."""
+    """Say how far an actor's name is proven: attribution is not authentication."""
     how = actor.authenticated
     return "name not authenticated" if how == "none" else f"authenticated by {how}"
 
@@ -176,7 +176,7 @@ def requested(book: Logbook, data: LaunchRequested, event: Event) -> Logbook:
 
 
 def launched(book: Logbook, data: InstanceLaunched, event: Event) -> Logbook:
-    """Record an instance that the orchestrator has."""
+    """Record an instance that the orchestrator accepted."""
     facts = book.facts
     current = facts.current
     if current is not None:
@@ -203,12 +203,12 @@ def launched(book: Logbook, data: InstanceLaunched, event: Event) -> Logbook:
 
 
 def watch_taken(book: Logbook, data: WatchTaken, event: Event) -> Logbook:
-    """Say who watches from here."""
+    """Say who watches from this point on."""
     before = book.facts.holder
     book = replace(book, facts=replace(book.facts, holder=data.holder))
     who = f"{prose(data.holder.principal)} on {prose(data.holder.host)}"
     if before == data.holder and book.last.kind is Kind.CHECKS:
-        # The same holder after a restart: nothing changes hands, so no entry of its own.
+        # The same holder after a restart: the watch does not change hands, so no new entry.
         text = f"watch taken again by {who} (token {data.token})"
         return ticked(book, book.last.title, event.at, text)
     word = "watch forced" if data.forced else "watch taken"
@@ -223,7 +223,7 @@ def watch_taken(book: Logbook, data: WatchTaken, event: Event) -> Logbook:
 
 
 def watch_released(book: Logbook, data: WatchReleased, event: Event) -> Logbook:
-    """Say that nobody watches from here."""
+    """Say that nobody watches from this point on."""
     book = replace(book, facts=replace(book.facts, holder=None))
     book = opened(book, Kind.COMPLETE, event.at, "watch released")
     status = f"nobody watches; token {data.token} given up by {by(event)} (event {event.version})"
@@ -243,7 +243,7 @@ def finding_opened(book: Logbook, data: FindingOpened, event: Event) -> Logbook:
 
 
 def finding_raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
-    """Say that an open finding got louder, or is about something else by now."""
+    """Say that an open finding became more severe or changed its subject."""
     if data.kind == MISSING_ARTEFACTS:
         return book  # The entry about the blocked seal names them.
     louder = data.severity is not data.before
@@ -258,7 +258,7 @@ def finding_raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
 
 def finding_cleared(book: Logbook, data: FindingCleared, event: Event) -> Logbook:
     """Say that a finding no longer holds."""
-    # The entry about an end, or about a seal, stands for the findings that it closes.
+    # The entry about an end or a seal covers the findings that it closes.
     closes = f"closes {prose(', '.join(data.closes))}" if data.closes else ""
     if data.kind == MISSING_ARTEFACTS or (book.last.kind is Kind.END and _by_end(data)):
         line = f"- C{closes[1:]}: {prose(data.rule)} cleared (event {event.version})\n"
@@ -270,7 +270,7 @@ def finding_cleared(book: Logbook, data: FindingCleared, event: Event) -> Logboo
 
 
 def history_limit_passed(book: Logbook, data: HistoryLimitPassed, event: Event) -> Logbook:
-    """Say that the run's history is long, and what to do when it next stands still."""
+    """Say that the run's history is long, and what to do at the next interruption."""
     book = opened(book, Kind.COMPLETE, event.at, f"long history ({data.limit} limit)")
     status = f"{data.events:,} events, the limit is {data.most:,} (event {event.version})"
     book = said(book, Key.STATUS, status)
@@ -284,14 +284,14 @@ def _by_end(data: FindingCleared) -> bool:
 def checkpoint_rejected(book: Logbook, data: CheckpointRejected, event: Event) -> Logbook:
     """Say that a checkpoint must not be resumed from."""
     if data.reason == book.facts.left:
-        return book  # The entry about its lineage stands for all of them.
+        return book  # The entry about its lineage covers all of them.
     book = opened(book, Kind.COMPLETE, event.at, f"checkpoint step-{data.step} rejected")
     book = said(book, Key.EVIDENCE, f"{code(data.path, WORDS_MAX)}: {prose(data.reason)}")
     return said(book, Key.DECISION, f"never resumed from (event {event.version})")
 
 
 def tracker_announced(book: Logbook, data: TrackerAnnounced, event: Event) -> Logbook:
-    """Say to which tracker run an instance says that it logs, with its link."""
+    """Name the tracker run that an instance announced, with its link."""
     link = data.link
     title = f"{prose(data.instance)} logs to tracker run {prose(link.tracker_id)}"
     book = opened(book, Kind.COMPLETE, event.at, title)
@@ -313,7 +313,7 @@ def noted(book: Logbook, data: NoteAdded, event: Event) -> Logbook:
 
 
 def corrected(book: Logbook, data: CorrectionRecorded, event: Event) -> Logbook:
-    """Add what is true where an earlier entry was wrong; that entry stays as it is."""
+    """Add a correction of an earlier entry; that entry does not change."""
     what = f"event {data.corrects}"
     if data.corrects <= len(book.marks):
         mark = book.marks[data.corrects - 1]
@@ -324,7 +324,7 @@ def corrected(book: Logbook, data: CorrectionRecorded, event: Event) -> Logbook:
 
 
 def consented(book: Logbook, data: ConsentGiven, event: Event) -> Logbook:
-    """Open the entry of a consent; a direct one shows in the act that follows it."""
+    """Open the entry of a consent; a direct consent is shown with the act that follows."""
     known = {**book.facts.approvals, data.consent: prose(event.envelope.actor.principal)}
     book = replace(book, facts=replace(book.facts, approvals=known))
     # Before proposals were recorded, each consent to a stop was direct.

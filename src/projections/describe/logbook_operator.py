@@ -1,4 +1,4 @@
-"""The entries of handovers, planned acts and manoeuvres."""
+"""Logbook entries of handovers, planned acts and operator acts."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -26,7 +26,7 @@ from watchkeeper.projections.quoting import WORDS_MAX, code, prose
 
 
 def aside(book: Logbook, data: HandoverEvent | OperatorEvent, event: Event) -> Logbook:
-    """Write what such an event adds to the event log, and to the head where it names a lineage."""
+    """Write such an event to the event log, and to the head if it names a lineage."""
     if isinstance(data, HandoverEvent):
         return _watched(book, data, event)
     match data:
@@ -88,9 +88,9 @@ def _handed_over(book: Logbook, data: WatchHandedOver, event: Event) -> Logbook:
     until = clock_time(book, data.kept_until)
     status = f"held by {who} so far, token {data.token}, kept until {until}, by {by(event)}"
     book = said(book, Key.STATUS, f"{status} (event {event.version})")
-    told = [f"{label}: {prose(text)}" for label, text in packet_lines(data.packet)]
-    told += [f"note: {code(data.note, WORDS_MAX)}"] if data.note else []
-    book = said(book, Key.EVIDENCE, "; ".join(told))
+    lines = [f"{label}: {prose(text)}" for label, text in packet_lines(data.packet)]
+    lines += [f"note: {code(data.note, WORDS_MAX)}"] if data.note else []
+    book = said(book, Key.EVIDENCE, "; ".join(lines))
     return said(book, Key.NEXT, f"{prose(data.to)} takes the watch")
 
 

@@ -1,4 +1,4 @@
-"""The entries of proposals, consents, waivers, and of what was taken back or refused."""
+"""Logbook entries of proposals, consents, waivers, withdrawals and refusals."""
 
 from datetime import datetime
 from typing import assert_never
@@ -32,7 +32,7 @@ Entry = (
 
 
 def permission(book: Logbook, data: Entry, run: str, event: Event) -> Logbook:
-    """Add the entry of a permission; what a human did directly shows in the act that follows."""
+    """Add the entry of a permission; a human's direct act is shown with the act that follows."""
     who = f"{prose(event.envelope.actor.principal)} ({event.envelope.actor.kind})"
     at = f"(event {event.version})"
     match data:

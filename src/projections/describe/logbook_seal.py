@@ -1,4 +1,4 @@
-"""The entries of a seal, and what a run's interruptions cost."""
+"""Logbook entries of a seal and of the cost of a run's interruptions."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +15,7 @@ _SHA_SHOWN = 8
 
 
 def blocked(book: Logbook, data: SealBlocked, run: str, event: Event) -> Logbook:
-    """Name what a seal lacks."""
+    """Name the facts that a seal lacks."""
     book = opened(book, Kind.COMPLETE, event.at, "seal blocked")
     missing = count(len(data.missing), "thing")
     job = book.facts.current.job if book.facts.current is not None else None
@@ -28,7 +28,7 @@ def blocked(book: Logbook, data: SealBlocked, run: str, event: Event) -> Logbook
 
 
 def verified(book: Logbook, data: SealVerified, event: Event) -> Logbook:
-    """Say that all that a seal needs was seen."""
+    """Say that everything that a seal needs was verified."""
     book = opened(book, Kind.COMPLETE, event.at, "seal verified")
     state = "finished; all that a seal needs is there"
     if data.waived:
@@ -78,10 +78,10 @@ def _caveats(what: SealVerified) -> str:
 
 
 def goodput(facts: Facts) -> str:
-    """Return the share of time that counted, or nothing where events do not tell.
+    """Return the share of productive time, or an empty text if events do not show it.
 
-    Start-up, and work that was done again, are counted as lost up to the first check that showed
-    a step: a check sees it late, so the true share is at least this.
+    Start-up and repeated work count as lost up to the first check that showed a step. A check sees
+    the step late, so the true share is at least this.
     """
     current, start = facts.current, facts.first_launched_at
     if current is None or current.training_at is None or not facts.lost_known:
@@ -95,7 +95,7 @@ def goodput(facts: Facts) -> str:
 
 
 def covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
-    """Return how much time spans cover together; what lies in several counts once."""
+    """Return the total time that spans cover; overlaps count once."""
     total = timedelta()
     until: datetime | None = None
     for begin, end in sorted(spans):

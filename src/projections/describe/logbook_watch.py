@@ -1,4 +1,4 @@
-"""What a check adds to a logbook: one short line, or the entry that says training began."""
+"""Logbook entries of a check: one short line, or the start of training."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -29,14 +29,14 @@ HEALTHY = "healthy"
 
 _LOSS = ("loss", "train/loss")
 _THROUGHPUT = ("tokens_per_second", "throughput/tokens_per_second")
-"""Names under which training loops log what people read first."""
+"""Metric names that training loops use for the most important values."""
 
 _CHECKPOINTS_KEPT = 64
-"""Listed checkpoints remembered for their kind; a check names at most 32."""
+"""The number of listed checkpoints remembered; a check names at most 32."""
 
 
 def checked(book: Logbook, data: CheckRecorded, at: datetime) -> Logbook:
-    """Fold one check in."""
+    """Fold one check into the logbook."""
     before = book.facts
     book = _learn(book, data, at)
     current = book.facts.current
@@ -59,7 +59,7 @@ def _not_training(facts: Facts) -> bool:
 
 
 def numbers(facts: Facts, data: CheckRecorded) -> str:
-    """Return progress, loss, throughput and newest checkpoint of a check, as far as known."""
+    """Return the known progress, loss, throughput and newest checkpoint of a check."""
     contract = facts.contract
     final = contract.final_step.value if contract is not None else None
     parts = ["no step seen"]
@@ -76,7 +76,7 @@ def numbers(facts: Facts, data: CheckRecorded) -> str:
 
 
 def newest_checkpoint(facts: Facts, data: CheckRecorded) -> str:
-    """Return the newest complete checkpoint at a check; empty while its store gave no answer."""
+    """Return the newest complete checkpoint at a check; empty if the store gave no answer."""
     if any(r.source == "checkpoints" and r.state is not SourceState.FRESH for r in data.readings):
         return ""
     if not data.checkpoints_complete:
@@ -87,7 +87,7 @@ def newest_checkpoint(facts: Facts, data: CheckRecorded) -> str:
 
 
 def incomplete_checkpoints(data: CheckRecorded) -> list[str]:
-    """Name the checkpoints of a check that are newer than the newest complete one."""
+    """Name the checkpoints that are newer than the newest complete one."""
     newest = data.checkpoints_complete[-1] if data.checkpoints_complete else -1
     return [
         f"step-{c.step} incomplete: {prose(c.reason)}"
@@ -127,7 +127,7 @@ def _moved(current: Current | None, data: CheckRecorded, at: datetime) -> Curren
 
 
 def _counted(facts: Facts, before: Facts, at: datetime) -> Facts:
-    """Count the time up to an instance's first seen step as lost: start-up, or work done again."""
+    """Count the time up to an instance's first seen step as lost: start-up or repeated work."""
     current = facts.current
     if current is None or current.training_at is None or not _not_training(before):
         return facts
@@ -164,7 +164,7 @@ def _line(
     book: Logbook, before: Facts, current: Current, data: CheckRecorded, at: datetime
 ) -> tuple[str, str]:
     """Return the running entry that a check's line belongs to, and the line."""
-    said_so = numbers(book.facts, data) + _standing(book, before, current, data)
+    said_so = numbers(book.facts, data) + _unchanged_step(book, before, current, data)
     untouched = f"health stays {data.health.value}"
     if data.job is None:
         return "orchestrator unavailable", f"no word on the job, {untouched}; {said_so}"
@@ -183,8 +183,8 @@ def _line(
     return title, said_so
 
 
-def _standing(book: Logbook, before: Facts, current: Current, data: CheckRecorded) -> str:
-    """Say that the step shown is the one of an earlier check: RUNNING alone means nothing."""
+def _unchanged_step(book: Logbook, before: Facts, current: Current, data: CheckRecorded) -> str:
+    """Say that the step did not change since an earlier check: RUNNING alone means nothing."""
     was = before.current
     if was is None or was.name != current.name or data.progress is None or was.progress is None:
         return ""
@@ -194,14 +194,14 @@ def _standing(book: Logbook, before: Facts, current: Current, data: CheckRecorde
 
 
 def _troubles(data: CheckRecorded, before: CheckRecorded | None) -> str:
-    """Name the sources without a fresh answer; the reason once, not at each check."""
+    """Name the sources without a fresh answer; give the reason once, not at each check."""
     same = before is not None and before.instance == data.instance
     readings = before.readings if before is not None and same else ()
     known = {(r.source, r.state, r.reason) for r in readings}
     silent = [r for r in data.readings if r.state is not SourceState.FRESH]
     still = [r for r in silent if (r.source, r.state, r.reason) in known]
     fresh = [r for r in silent if r not in still]
-    # What buffers by design is said once; it will be so until the end.
+    # A source that buffers by design is reported once, since this does not change.
     still = [r for r in still if not is_buffered(r)]
     parts = [f"{', '.join(r.source for r in still)} still without a fresh answer"] if still else []
     return "".join(f"; {part}" for part in [*_grouped(fresh), *parts])
@@ -213,7 +213,7 @@ def troubles(data: CheckRecorded) -> list[str]:
 
 
 def _grouped(readings: list[Reading]) -> list[str]:
-    """Say what several sources have in common once: one outage often takes more than one."""
+    """Report a common reason of several sources once: one outage often affects more than one."""
     groups: dict[tuple[str, str], list[str]] = {}
     for reading in readings:
         groups.setdefault((reading.state.value, reading.reason), []).append(reading.source)
@@ -230,7 +230,7 @@ def _late(data: CheckRecorded) -> str:
 def _training(
     book: Logbook, current: Current, data: CheckRecorded, at: datetime, passed: str
 ) -> Logbook:
-    """Open the entry that says that an instance trains, with the proof of what it resumed."""
+    """Open the entry that an instance trains, with the proof of what it resumed."""
     facts = book.facts
     again = current.request.plan.resume_step is not None
     book = opened(book, Kind.COMPLETE, at, f"{current.name} resumed" if again else "training")
@@ -256,7 +256,7 @@ def _proof(current: Current, data: CheckRecorded) -> str:
         return "steps move; a start from scratch, as planned"
     if said_step == decided:
         where = f"the log says resumed step {decided} = decided step {decided}"
-        # Older checks never say that the proof is due: what was written of them stays.
+        # Older checks never record that the proof is due, so their entries do not change.
         open_yet = is_unproven(data)
         return (
             f"{where}; its losses are not compared yet" if open_yet else f"{where}: resume proven"

@@ -1,4 +1,4 @@
-"""Signals in words: one line for tables, and an entry of the logbook."""
+"""Signals as text: one line for tables, and a logbook entry."""
 
 from typing import assert_never
 
@@ -20,12 +20,12 @@ from watchkeeper.projections.quoting import WORDS_MAX, code, prose
 
 
 def said_by(signal: Signal) -> str:
-    """Say in one line what a signal claims, and who says so."""
+    """Describe a signal's claim and its source in one line."""
     return f"{signal.source} says {signal.kind.value}: {signal.summary}"
 
 
 def box_summary(data: SignalBoxEvent) -> str:
-    """Say in one line what an event of the box records."""
+    """Describe an event of the signal box in one line."""
     match data:
         case SignalKept():
             whose = f" ({', '.join(data.candidates)})" if data.candidates else ""
@@ -45,12 +45,12 @@ def box_summary(data: SignalBoxEvent) -> str:
 
 
 def counted(data: SignalReceived) -> str:
-    """Say for how many a signal counts; empty for one by itself."""
+    """Say how many signals a signal counts for; empty for one."""
     return f" (the newest of {data.coalesced} beyond the limit)" if data.coalesced else ""
 
 
 def signalled(book: Logbook, data: SignalReceived, event: Event) -> Logbook:
-    """Write the entry of a signal that is worth one."""
+    """Write the entry of a signal if it deserves one."""
     signal = data.signal
     if signal.kind not in TOLD:
         return book

@@ -1,6 +1,6 @@
-"""What handovers, planned acts and manoeuvres add to a run's row; nothing where there is nothing.
+"""Handovers, planned acts and operator acts in a run's status row.
 
-A row without them is the same as ever, so that rows of older ledgers still equal their rebuild.
+A row without them is unchanged, so rows of older ledgers still equal their rebuild.
 """
 
 from watchkeeper.domain.run.ends import words_of_proof
@@ -16,27 +16,27 @@ _TEXT_MAX = 300
 
 
 def with_aside(row: RunRow, run: Run) -> RunRow:
-    """Return a run's row with what there is to say of these."""
-    aside = run.operator
+    """Add handovers, planned acts and operator acts to a run's row."""
+    operator = run.operator
     if run.watch.kept_for:
         row["kept_for"] = run.watch.kept_for
     if run.watch.ended:
         row["watch_ended"] = cut(run.watch.ended, _TEXT_MAX)
     if run.contract is not None and run.contract.watch.declined:
         row["declined_because"] = cut(run.contract.watch.declined, _TEXT_MAX)
-    if aside.acts:
-        row["planned"] = [cut(describe_act(act), _TEXT_MAX) for act in aside.acts.values()]
+    if operator.acts:
+        row["planned"] = [cut(describe_act(act), _TEXT_MAX) for act in operator.acts.values()]
     asked = asked_of(run)
     if asked is not None and isinstance(run.phase, Stabilizing | Running | Interrupted):
         what = "relaunch" if asked.topic.startswith("run.relaunch") else "rollback"
         row["asked"] = cut(f"{what}: {asked.reason}", _TEXT_MAX)
-    planned = aside.rollback
+    planned = operator.rollback
     if planned is not None and planned.plan.instance == f"i{len(run.instances) + 1}":
         row["rollback"] = RollbackRow(plan=short(planned.digest), step=planned.step)
-    if aside.milestones:
-        row["milestones"] = list(aside.milestones)
-    if aside.ancestor is not None:
-        row["ancestors"] = list(aside.ancestor.ancestors)
+    if operator.milestones:
+        row["milestones"] = list(operator.milestones)
+    if operator.ancestor is not None:
+        row["ancestors"] = list(operator.ancestor.ancestors)
     if isinstance(run.phase, Superseded):
         row["successor"] = run.phase.successor
     if resume := _resume(run):
@@ -53,7 +53,7 @@ def with_aside(row: RunRow, run: Run) -> RunRow:
 
 
 def _resume(run: Run) -> str:
-    """Say what is open of a live instance's resume, or that it could not be compared."""
+    """Say what is unproven of a live instance's resume, or that it could not be compared."""
     known = run.judgement
     plan = run.instances[-1].plan if run.instances else None
     if plan is None or known.resumed != plan.instance:

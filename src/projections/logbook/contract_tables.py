@@ -1,4 +1,4 @@
-"""The two tables of a logbook: the run contract at its head, and each launched instance."""
+"""The logbook's two tables: the run contract and the launched instances."""
 
 import shlex
 from dataclasses import replace
@@ -15,17 +15,17 @@ from watchkeeper.projections.quoting import WORDS_MAX, code, one_line, prose
 from watchkeeper.projections.series import grown
 
 _COMMAND_MAX = 8_000
-"""Characters kept of a command line, so that an exact one is never cut in practice."""
+"""Characters kept of a command line, enough for all practical commands."""
 
 _RESTATED = "Dirty tree"
-"""Written out for each instance, so that nobody has to look back to be sure."""
+"""Written in full for each instance, so that nobody has to look it up."""
 
 _TRACKERS = {"wandb": "W&B"}
-"""What people call a tracker, by its kind; the others are just the tracker."""
+"""The name of a tracker by kind; other kinds are called the tracker."""
 
 
 def render_head(contract: Contract) -> str:
-    """Return title and run contract, with its final newline."""
+    """Return the title and the run contract, with a final newline."""
     kind = "Hero Run Logbook" if contract.lane is Lane.HERO else "Run Logbook"
     tracker = contract.tracker
     names = [tracker.display_name] if tracker.display_name else []
@@ -61,7 +61,7 @@ def _stopping(contract: Contract) -> str:
 
 
 def add_instance(book: Logbook, data: InstanceLaunched) -> Logbook:
-    """Add a launched instance; what did not change since an earlier one is said so."""
+    """Add a launched instance; unchanged values are marked as such."""
     facts = book.facts
     stated = dict(facts.stated)
     lines: list[str] = []

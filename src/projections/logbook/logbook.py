@@ -1,8 +1,8 @@
-"""The logbook: one run's events as the Markdown file that people read and git keeps.
+"""The logbook: one run's events as a Markdown file that git keeps.
 
-A pure function of events, byte for byte, so that every pushed version can be rebuilt. What was
-rendered once never changes: the fold only adds text at the end of its two growing sections. Only
-the Run Contract at the head shows current values.
+It is a pure function of events, byte for byte, so every pushed version can be rebuilt. Rendered
+text never changes: the fold only appends to its two growing sections. Only the Run Contract at the
+head shows current values.
 """
 
 from collections.abc import Iterable
@@ -67,15 +67,15 @@ from watchkeeper.projections.logbook.state import Logbook, Mark
 from watchkeeper.projections.series import grown
 
 RENDERER = "logbook@1"
-"""Named in each commit's trailer. A change of any rendered byte is a new renderer: the old one is
-kept beside it, so that old commits can still be rebuilt."""
+"""The renderer version, named in each commit's trailer. A change of any rendered byte needs a new
+renderer. The old one is kept too, so that old commits can still be rebuilt."""
 
 EMPTY = Logbook()
 """The logbook before a run's first event."""
 
 
 def project(book: Logbook, event: Event) -> Logbook:
-    """Fold one event of a run's stream; events of other streams change nothing."""
+    """Fold one event of a run's stream; ignore events of other streams."""
     data = event.data
     if not isinstance(data, RunEvent):
         return book
@@ -87,7 +87,7 @@ def project(book: Logbook, event: Event) -> Logbook:
 
 
 def render(book: Logbook) -> bytes:
-    """Return the whole file, with its final newline."""
+    """Return the whole file, with a final newline."""
     parts = [book.head, "\n## Launched Instances\n", *book.instances]
     parts += ["\n## Event Log\n", *book.entries]
     return "".join(parts).encode()
@@ -96,12 +96,12 @@ def render(book: Logbook) -> bytes:
 def render_at(
     events: Iterable[Event], version: int | None = None, at: datetime | None = None
 ) -> bytes:
-    """Return the file as it stood once.
+    """Return the file at an earlier point.
 
     Args:
         events: The run's history, oldest first.
-        version: The last event to take in; all when none.
-        at: Take in only what was recorded by then, since no more was known; all when none.
+        version: The last event to include; None for all.
+        at: Include only events recorded by then; None for all.
     """
     book = EMPTY
     for event in events:
@@ -122,7 +122,7 @@ def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
         case CheckRecorded():  # The most frequent event comes first.
             return checked(book, data, event.at)
         case CheckpointValidated():
-            return book  # The check that saw it names it.
+            return book  # The check that saw it reports it.
         case RunDrafted():
             return entries.drafted(book, data, event)
         case ContractAmended():

@@ -1,7 +1,7 @@
-"""The logbook as a fold: text that only ever grows, and the facts that later lines need.
+"""State of the logbook fold: text that only grows, and facts for later lines.
 
-A pushed entry must never change. So the fold keeps no entries that it could edit: it keeps text,
-and every function here adds to its end. What a later line needs to know lies in `Facts`.
+A pushed entry must never change. So the fold keeps text instead of editable entries, and every
+function here appends to it. `Facts` holds what later lines need.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from watchkeeper.projections.series import Series, grown
 
 
 class Key(IntEnum):
-    """The lines of an entry, in the order that the procedure prescribes."""
+    """The lines of an entry, in the order of the procedure."""
 
     NOTHING = 0
     STATUS = 1
@@ -31,7 +31,7 @@ class Key(IntEnum):
 
 
 class Kind(Enum):
-    """What an entry is about: it decides which later events may still add lines to it."""
+    """The subject of an entry. It decides which later events may still add lines."""
 
     CHECKS = "one line for each check"
     LAUNCH = "a launch under way"
@@ -43,13 +43,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """The last entry, which alone may still grow at its end.
+    """The last entry, the only one that may still grow.
 
     Attributes:
-        title: For a running entry of checks: what its lines have in common.
+        title: For a running entry of checks: the common title of its lines.
         day: The day of its newest time, as YYYY-MM-DD in the contract's zone.
-        written: The last of its prescribed lines.
-        shown: The recorded evidence that its lines show, so that none is shown twice.
+        written: The last prescribed line that was written.
+        shown: The evidence that its lines already show, to avoid repetition.
     """
 
     kind: Kind = Kind.COMPLETE
@@ -72,11 +72,11 @@ class Current:
     """The newest instance.
 
     Attributes:
-        request: What was asked for, and by which rule.
-        launched_at: None while the orchestrator is not known to have it.
-        training_at: The first check that showed a step beyond its start.
-        ended_at: When it ended, as well as is known.
-        job: The orchestrator's last word.
+        request: The launch request and its rule.
+        launched_at: None until the orchestrator is known to have it.
+        training_at: The time of the first check with a step after its start.
+        ended_at: The best known time of its end.
+        job: The last state from the orchestrator.
         progress: The newest step seen.
         moved_at: The check at which that step was first seen.
     """
@@ -91,36 +91,36 @@ class Current:
 
     @property
     def name(self) -> str:
-        """Its short name, such as `i1`."""
+        """Its short name, for example `i1`."""
         return self.request.plan.instance
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What later lines need of earlier events.
+    """Facts of earlier events that later lines need.
 
     Attributes:
-        preflight: The newest, for the launch that rests on it.
-        approvals: Who gave each, by its name; of consents as well.
-        stated: What the bullets of launched instances said last: text and instance, by label.
+        preflight: The newest preflight, for the next launch.
+        approvals: The givers of approvals and consents, by name.
+        stated: The last text and instance of each bullet of launched instances, by label.
         first_launched_at: When the first instance was launched.
         ends: How many instances ended badly.
-        down_since: When the newest of them ended.
+        down_since: When the newest failed instance ended.
         check: The newest check, with its time.
         healthy_at: The newest healthy check.
-        checkpoints: The newest that were listed as complete, by step.
-        failures: All so far, oldest first.
+        checkpoints: The newest checkpoints listed as complete, by step.
+        failures: All failures so far, oldest first.
         judged: Whether a decision stated cause and outlook of the newest failure.
-        obstacle: The failure that training has not passed yet.
-        stop_asked: The instance whose end a human asked for, and the event; empty and 0.
-        relaunch_asked: The instance whose relaunch or rollback a human asked for; empty for none.
-        relaunch_version: The event in which they did.
-        left: Why the newest rejected lineage was left; empty for none.
-        lineage: The head's line about the run's ancestors; empty for none.
+        obstacle: The failure that training has not got past yet.
+        stop_asked: The instance that a human asked to stop, and the event; else empty and 0.
+        relaunch_asked: The instance whose relaunch or rollback a human asked for; else empty.
+        relaunch_version: The event of that request.
+        left: Why the newest rejected lineage was left; else empty.
+        lineage: The head's line about the run's ancestors; else empty.
         holder: Who holds the watch.
-        lost: Spans of time that count for nothing: start-up, and work that was done again.
+        lost: Spans of lost time: start-up and repeated work.
         lost_known: Whether all such spans are known.
-        verified: What the seal rests on.
+        verified: The verification behind the seal.
     """
 
     contract: Contract | None = None
@@ -152,7 +152,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An event's time and short name, for corrections that point back at it."""
+    """An event's time and short name, for corrections that refer to it."""
 
     at: datetime
     word: str
@@ -187,13 +187,13 @@ def heading(book: Logbook, at: datetime, title: str) -> str:
 
 
 def opened(book: Logbook, kind: Kind, at: datetime, title: str) -> Logbook:
-    """Open an entry in the event log.
+    """Open a new entry in the event log.
 
     Args:
         book: The logbook.
-        kind: What it is about.
+        kind: The subject of the entry.
         at: Its time.
-        title: One line without markup from outside.
+        title: One line without outside markup.
     """
     apart = "\n" if len(book.entries) else ""
     last = Last(kind, title, _day(book, at), Key.NOTHING)
@@ -202,12 +202,12 @@ def opened(book: Logbook, kind: Kind, at: datetime, title: str) -> Logbook:
 
 
 def said(book: Logbook, key: Key, text: str, *, shown: tuple[str, ...] = ()) -> Logbook:
-    """Add one of the prescribed lines to the last entry; nothing where there is nothing to say.
+    """Add a prescribed line to the last entry; add nothing if the text is empty.
 
     Args:
         book: The logbook.
-        key: Which line; never one that comes before those already written.
-        text: One line, quoted where it comes from outside.
+        key: The line. It must not come before lines that are already written.
+        text: One line; outside text in it is quoted.
         shown: The recorded evidence that it shows.
     """
     if not text:
@@ -219,7 +219,7 @@ def said(book: Logbook, key: Key, text: str, *, shown: tuple[str, ...] = ()) -> 
 
 
 def ticked(book: Logbook, title: str, at: datetime, text: str) -> Logbook:
-    """Add one check's line to the running entry of that title, or open one."""
+    """Add a check's line to the running entry with that title, or open a new entry."""
     if book.last.kind is not Kind.CHECKS or book.last.title != title:
         book = opened(book, Kind.CHECKS, at, title)
     day = _day(book, at)
@@ -229,12 +229,12 @@ def ticked(book: Logbook, title: str, at: datetime, text: str) -> Logbook:
 
 
 def takes(book: Logbook, key: Key, *kinds: Kind) -> bool:
-    """Say whether the last entry is of one of these kinds and may still take a line."""
+    """Say whether the last entry is of one of these kinds and may still take this line."""
     return book.last.kind in kinds and key > book.last.written
 
 
 def clock_time(book: Logbook, at: datetime) -> str:
-    """Write a time of day; with seconds where checks are closer than a minute."""
+    """Write a time of day, with seconds if checks are less than a minute apart."""
     contract = book.facts.contract
     close = contract is not None and cadence_of(contract) < timedelta(minutes=1)
     return at.astimezone(book.zone).strftime("%H:%M:%S" if close else "%H:%M")

@@ -1,7 +1,7 @@
 """Stored events as CloudEvents 1.0: how subscribers see the ledger.
 
-The mapping is ours, since it is a few lines and nothing of a wire format belongs further in; the
-tests read what it writes with the CloudEvents project's own library.
+The mapping is our own: it is short, and no wire format belongs in the domain. The tests read its
+output with the CloudEvents project's own library.
 """
 
 import json
@@ -16,10 +16,10 @@ from uuid import UUID
 from watchkeeper.domain.values.cloud_event import CloudEvent
 
 TYPE_PREFIX = "dev.watchkeeper."
-"""Before aggregate, fact and version in every type."""
+"""The prefix of every type, before aggregate, fact and version."""
 
 SEQUENCE_DIGITS = 20
-"""Digits of `sequence`: enough for any 64-bit position, so that texts sort as numbers do."""
+"""Digits of `sequence`: enough for any 64-bit position, so that texts sort like numbers."""
 
 JSON = "application/json"
 STRUCTURED = "application/cloudevents+json; charset=utf-8"
@@ -36,15 +36,15 @@ def cloud_event(
 ) -> CloudEvent:
     """Return one stored event as a CloudEvent; always the same for the same event.
 
-    It needs no event model, so that events of a later version are published as well. Bytes that
-    are no event of ours, which only a foreign writer can have stored, get an id from their place.
+    It needs no event model, so events of a later version are published too. Foreign bytes, which
+    only another writer can have stored, get an id from their position.
 
     Args:
         deployment: The home that the ledger belongs to.
         position: Place in the whole ledger.
-        stream: Such as `run/<slug>`.
+        stream: For example `run/<slug>`.
         version: Place in the stream.
-        topic: Such as `run.check_recorded.1`.
+        topic: For example `run.check_recorded.1`.
         state: The stored bytes.
     """
     envelope = _envelope(state)
@@ -85,7 +85,7 @@ def schema_name(topic: str) -> str:
 
 
 def attributes(event: CloudEvent) -> dict[str, str]:
-    """Return the context attributes in their canonical text form; no text of anybody's is in them.
+    """Return the context attributes in canonical text form, without any free text.
 
     Attributes without a value are left out, as CloudEvents asks.
     """
@@ -105,12 +105,12 @@ def attributes(event: CloudEvent) -> dict[str, str]:
 
 
 def content_type(event: CloudEvent) -> str:
-    """Return what the data is."""
+    """Return the content type of the data."""
     return JSON if event.is_json else "application/octet-stream"
 
 
 def binary(event: CloudEvent) -> tuple[dict[str, str], bytes]:
-    """Return an event in binary mode: attributes beside the data, which is as it was stored.
+    """Return an event in binary mode: its attributes, and the data as stored.
 
     Returns:
         `ce-<name>` for each attribute and `content-type`; and the data.
@@ -129,7 +129,7 @@ def structured(event: CloudEvent) -> bytes:
     if not event.is_json:
         found["data_base64"] = b64encode(event.data).decode()
         return _dumped(found)
-    # The stored bytes are put in as they are, so that no number is written another way.
+    # The stored bytes are inserted unchanged, so that no number changes its form.
     data = event.data if b"\n" not in event.data else _dumped(json.loads(event.data))
     return _dumped(found)[:-1] + b',"data":' + data + b"}"
 
@@ -139,8 +139,8 @@ def is_wanted(event: CloudEvent, types: Sequence[str], runs: Sequence[str]) -> b
 
     Args:
         event: The event.
-        types: Globs, one of which must match; see `matches`. All types when empty.
-        runs: Slugs, one of which it must belong to. All when empty, also what is no run's.
+        types: Globs, one of which must match; see `matches`. Empty for all types.
+        runs: Slugs, one of which must own it. Empty for all events, including those of no run.
     """
     if runs and event.run not in runs:
         return False
@@ -148,7 +148,7 @@ def is_wanted(event: CloudEvent, types: Sequence[str], runs: Sequence[str]) -> b
 
 
 def matches(topic: str, glob: str) -> bool:
-    """Say whether a glob matches a topic: by its type's name, by its own, or without a version.
+    """Say whether a glob matches a topic by type name, by topic name, or without version.
 
     >>> [matches("run.finding_opened.1", glob) for glob in ("run.finding_*", "*.v1", "effects.*")]
     [True, True, False]

@@ -1,4 +1,4 @@
-"""Events with what they record, for programs that read a history."""
+"""Events with their recorded data, for programs that read a history."""
 
 import json
 from typing import Any
@@ -8,13 +8,12 @@ from watchkeeper.projections.describe.event_lines import EventRow, event_row
 
 
 class WholeRow(EventRow):
-    """One event as a program reads it, with what it records.
+    """One event for programs, with its data.
 
     Attributes:
-        event_id: Unique for ever; a subscriber gets the same.
-        cause: The signal or event that caused it; none for a person's own act.
-        data: What it records, in the shape of its topic's newest schema. Secrets were taken out
-            before it was stored.
+        event_id: Unique forever; subscribers get the same id.
+        cause: The signal or event that caused it; None for a person's own act.
+        data: Its data, in the newest schema of its topic. Secrets were removed before storage.
     """
 
     event_id: str
@@ -23,7 +22,7 @@ class WholeRow(EventRow):
 
 
 def whole_row(event: Event) -> WholeRow:
-    """Return one event's row with its data; that of a check has some 5 kB."""
+    """Return one event's row with its data; a check's data has about 5 kB."""
     stored = json.loads(encode(event.envelope)[1])
     return WholeRow(
         **event_row(event), event_id=stored["event_id"], cause=stored["cause"], data=stored["data"]

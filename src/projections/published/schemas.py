@@ -1,8 +1,7 @@
-"""JSON Schemas of everything that is published, and whether a change of one breaks a reader.
+"""JSON Schemas of all published events, and a check for breaking changes.
 
-A schema describes the data of a CloudEvent: the envelope, with the event in it. It says what an
-event of this version may hold, not that it holds nothing else: readers ignore what they do not
-know, so that a field can be added.
+A schema describes the data of a CloudEvent: the envelope with the event in it. It allows further
+fields. Readers ignore unknown fields, so fields can be added.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from watchkeeper.projections.published.cloud_event import schema_name, type_name
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _NO_NUMBERS = ["NaN", "Infinity", "-Infinity"]
-"""How numbers are stored that JSON cannot write."""
+"""The stored form of numbers that JSON cannot write."""
 
 _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
@@ -28,25 +27,25 @@ def event_schema(topic: str) -> dict[str, Any]:
     """Return the JSON Schema of the data of a topic's events.
 
     Raises:
-        KeyError: No event of this topic is written today.
+        KeyError: This code writes no event of this topic.
     """
     model = type_of[topic]
-    # The parameter is known at run time only, so it is not a type that a checker can follow.
+    # The parameter is known only at run time, so a type checker cannot follow it.
     envelope: Any = Envelope.__class_getitem__(model)
     described: dict[str, Any] = envelope.model_json_schema()
-    told = (model.__doc__ or "").split("\n\n")[0]
+    doc = (model.__doc__ or "").split("\n\n")[0]
     schema: dict[str, Any] = _opened(described)
     return {
         **schema,
         "$schema": DIALECT,
         "$id": schema_name(topic),
         "title": type_name(topic),
-        "description": " ".join(told.split()),
+        "description": " ".join(doc.split()),
     }
 
 
 def _opened(node: Any) -> Any:
-    """Return a schema without what only our own reading of the bytes needs."""
+    """Return a schema without the parts that only our own decoding needs."""
     if isinstance(node, list):
         return [_opened(one) for one in node]  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(node, dict):
@@ -60,24 +59,24 @@ def _opened(node: Any) -> Any:
     for name, value in found.items():
         if name == "additionalProperties" and value is False:
             continue
-        # The docstrings in it are for who reads the code; the reference pages are made of them.
+        # The docstrings in it are for readers of the code and for the reference pages.
         if name == "description" and isinstance(value, str):
             continue
         if name == "pattern" and isinstance(value, str):
-            # Not every reader's expressions know classes of characters by name.
+            # Not every regex dialect knows named character classes.
             value = value.replace(r"\p{Cc}", r"\u0000-\u001f\u007f-\u009f")
         opened[name] = _opened(value)
     return opened
 
 
 def breaks(old: Schema, new: Schema) -> list[str]:
-    """Say what of a schema's change breaks readers, or the reading of what is stored already.
+    """List the changes of a schema that break readers or the decoding of stored events.
 
-    A field must not go, a type or bound not become narrower, no field become required. More may be
-    allowed: a further field that need not be there, a further value, a wider bound.
+    A field must not be removed or become required, and a type or bound must not become narrower.
+    Allowed are a new optional field, a new value and a wider bound.
 
     Returns:
-        A sentence for each break, with the place where it is.
+        A sentence for each break, with its place.
     """
     return list(_breaks(old, new, old, new, "data", 0))
 
@@ -135,7 +134,7 @@ def _tuples(
 
 
 def _narrower(old: Schema, new: Schema, at: str) -> Iterator[str]:
-    """Say which values of one schema another one of the same type refuses."""
+    """List the values of one schema that another schema of the same type refuses."""
     allowed = _values(new)
     if allowed is not None:
         before = _values(old)

@@ -1,6 +1,6 @@
-"""Reads the rows of `status` into what a DRI looks at: who needs someone comes first.
+"""Turns `status` rows into the DRI's view: runs that need someone come first.
 
-Standard library only: `status` must answer at once, also on a tired machine.
+Standard library only: `status` must answer at once, also on a slow machine.
 """
 
 import json
@@ -16,13 +16,13 @@ from watchkeeper.projections.status.monitor_accuracy import fleet_keeper, keeper
 from watchkeeper.projections.status.rows import SHAPE, EffectsRow, OutboxRow, QuestionRow, RunRow
 
 _STALE_CADENCES = 2
-"""More cadences than this without a check, while something is due, are a stale monitor (H1)."""
+"""A monitor is stale (H1) after more cadences than this without a check while something is due."""
 
 LATE_AFTER = timedelta(minutes=10)
-"""An effect that was first tried longer ago than this, and is not confirmed, is late."""
+"""An unconfirmed effect is late if its first attempt is longer ago than this."""
 
 _LATE_ATTEMPTS = 3
-"""As is one that failed as often as this: a remote that blinks once needs nobody."""
+"""An effect is also late after this many failures: a single failure needs no attention."""
 
 _OVER = ("sealed", "stopped", "abandoned", "superseded")
 
@@ -48,13 +48,13 @@ class StoredRow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One reason for which a run needs someone.
+    """One reason why a run needs someone.
 
     Attributes:
         kind: `proposal`, `question`, `approval`, `unreadable`, `monitor`, `seal` or `launch`.
-        since: Since when; none when the run does not know.
-        says: What is true, in a sentence.
-        do: The exact next commands.
+        since: The start; None if the run does not know it.
+        says: The fact, in a sentence.
+        do: The exact commands to run next.
     """
 
     kind: str
@@ -64,19 +64,19 @@ class Need:
 
 
 KINDS = ("proposal", "question", "approval", "unreadable", "monitor", "seal", "launch")
-"""The reasons in the order in which they are answered."""
+"""The reasons in order of urgency."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One run as it is shown.
+    """One run for display.
 
     Attributes:
-        row: As written with its newest event; none when it cannot be read.
-        effects: None before the first result of an effect.
-        monitor_stale: The watch is late; it says nothing about the run.
-        needs: Why it needs someone, the most urgent first.
-        lineage: The chain of runs that it is a part of, oldest first; empty when it stands alone.
+        row: The row as of its newest event; None if it cannot be read.
+        effects: The row of its effects; None before the first result of an effect.
+        monitor_stale: Whether the watch is late. This says nothing about the run.
+        needs: Why it needs someone, most urgent first.
+        lineage: The chain of runs that it belongs to, oldest first; empty without a chain.
     """
 
     run: str
@@ -90,12 +90,12 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All runs, in the order in which they are shown.
+    """All runs in display order.
 
     Attributes:
-        runs: Those that need someone, then those that go on, then those that are over.
-        late: Effects that did not get through for long or often, as run and why.
-        retried: How many did not get through yet, and are tried again before anybody need look.
+        runs: First runs that need someone, then active runs, then closed runs.
+        late: Late effects, as run and reason.
+        retried: The number of failed effects that are still retried automatically.
         checked_at: The newest check of any run.
     """
 
@@ -111,7 +111,7 @@ class Fleet:
 
     @property
     def going(self) -> tuple[View, ...]:
-        """The runs that go on by themselves."""
+        """The active runs that need nobody."""
         return tuple(v for v in self.runs if not v.needs and v.phase not in _OVER)
 
     @property
@@ -121,36 +121,36 @@ class Fleet:
 
 
 def fleet(rows: Iterable[StoredRow], now: datetime) -> Fleet:
-    """Merge the rows of all runs and judge what depends on the time of reading.
+    """Merge the rows of all runs and evaluate everything that depends on the current time.
 
     Args:
-        rows: As the store returns them, in any order.
-        now: The time; what is late is late at this moment.
+        rows: The stored rows, in any order.
+        now: The current time, which decides what is late.
     """
     parts: dict[str, dict[str, str]] = {}
     for stored in live_rows(rows):
         parts.setdefault(stored.run, {})[stored.part] = stored.row
     found = _linked([_view(run, found, now) for run, found in parts.items()])
     views = sorted(found, key=_order)
-    told = [
+    delayed = [
         (view.run, says, late)
         for view in views
         if view.effects is not None
         for says, late in troubles(view.effects, now)
     ]
-    late = tuple((run, says) for run, says, is_late in told if is_late)
+    late = tuple((run, says) for run, says, is_late in delayed if is_late)
     checks = [at for view in views if view.row and (at := when(view.row["last_check"]))]
-    return Fleet(tuple(views), late, max(checks, default=None), len(told) - len(late))
+    return Fleet(tuple(views), late, max(checks, default=None), len(delayed) - len(late))
 
 
 def _linked(views: list[View]) -> list[View]:
-    """Tell each run the chain that it is a part of, as far as the rows know it."""
+    """Add to each run its chain of runs, as far as the rows know it."""
     rows = {view.run: view.row for view in views if view.row is not None}
     linked: list[View] = []
     for view in views:
         row = rows.get(view.run)
         chain = [*row.get("ancestors", []), view.run] if row is not None else [view.run]
-        # A run is in its chain once, so this ends also where rows name each other.
+        # A run is in its chain once, so this also ends if rows name each other.
         while (last := rows.get(chain[-1])) is not None and "successor" in last:
             if last["successor"] in chain:
                 break
@@ -160,9 +160,9 @@ def _linked(views: list[View]) -> list[View]:
 
 
 def document(seen: Fleet) -> dict[str, Any]:
-    """Return the fleet for programs: every row, with what was judged at the time of reading.
+    """Return the fleet for programs: every row, with its current needs and states.
 
-    The keeper's own errors stand beside them, summed over all runs, also where there are none.
+    The monitor's own errors are added, summed over all runs, even if there are none.
     """
     return {
         "checked_at": seen.checked_at.isoformat() if seen.checked_at is not None else None,
@@ -183,8 +183,8 @@ def run_document(view: View) -> dict[str, Any]:
         for need in view.needs
     ]
     row: dict[str, Any] = dict(view.row) if view.row is not None else {}
-    if view.row is not None and (keeper := keeper_document(view.row)):
-        row["keeper"] = keeper
+    if view.row is not None and (accuracy := keeper_document(view.row)):
+        row["keeper"] = accuracy
     return {
         **row,
         "run": view.run,
@@ -197,7 +197,7 @@ def run_document(view: View) -> dict[str, Any]:
 
 
 def when(text: str | None) -> datetime | None:
-    """Read a time of a row."""
+    """Parse a time of a row."""
     return None if text is None else datetime.fromisoformat(text)
 
 
@@ -213,7 +213,7 @@ def _view(run: str, parts: dict[str, str], now: datetime) -> View:
 
 
 def _read(text: str | None) -> Any:
-    """Return a row of today's shape; none for another one, or for none at all."""
+    """Return a row of the current shape; None for another shape or a missing row."""
     if text is None:
         return None
     try:
@@ -230,7 +230,7 @@ def _stale(row: RunRow, now: datetime) -> bool:
     due = when(row["due"])
     if due is None or due > now:
         return False
-    # A run that was launched after its last check waits from the launch on.
+    # A run that was launched after its last check is due from the launch on.
     known = [at for at in (when(row["last_check"]), when(row["since"])) if at is not None]
     last = max(known, default=due)
     return now - last > timedelta(seconds=_STALE_CADENCES * row["cadence_s"])
@@ -246,7 +246,7 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         give = f"watchkeeper consent {run} {asked['name']}"
         decline = f'watchkeeper revoke {run} {asked["name"]} --reason "..."'
         yield Need("proposal", when(asked["since"]), says, (give, decline))
-    # A human who ended the run has answered what was asked about it.
+    # A human who ended the run has answered its questions.
     for question in row["questions"] if row["phase"] not in _OVER else []:
         answer = " --answer relaunch" if row["phase"] == "interrupted" else ""
         take = f'watchkeeper ack {run} {question["name"]} --note "..."'
@@ -258,7 +258,7 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         yield Need("question", when(question["since"]), says, do)
     decided = row["decision"]
     if row["phase"] == "interrupted" and decided is not None and decided["action"] == "notify":
-        # Nothing is asked, and nothing goes on by itself either.
+        # Nothing is asked, but nothing continues by itself either.
         do = (f'watchkeeper relaunch {run} --reason "..."',)
         yield Need("launch", when(row["since"]), f"{decided['because']} ({decided['rule']})", do)
     if row["approval"]:
@@ -275,7 +275,7 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         says = "approved, and not launched yet"
         yield Need("launch", None, says, ("watchkeeper launch CONTRACT",))
     if row["phase"] == "draft" and not row["approval"] and not row["blocked"]:
-        # A successor is drafted by the command that closes the run before it.
+        # The command that closes the previous run drafts its successor.
         says = "drafted, and not launched yet"
         yield Need("launch", None, says, ("watchkeeper launch CONTRACT",))
     if stale:
@@ -293,17 +293,17 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
 
 
 def _answered(question: QuestionRow, now: datetime) -> str:
-    """Say how events answered a question; empty where only a human can."""
+    """Say how events answered a question; empty if only a human can answer."""
     if "answered" not in question:
         return ""
     at = when(question.get("cleared"))
     cleared = f"cleared {time_of(at, now)}" if at is not None else ""
-    told = "; ".join(part for part in (cleared, question["answered"]) if part)
-    return f"; answered by events: {told}; only to be closed"
+    answers = "; ".join(part for part in (cleared, question["answered"]) if part)
+    return f"; answered by events: {answers}; only to be closed"
 
 
 def _take(row: RunRow, now: datetime) -> str:
-    """Return the command that takes the watch: theirs while it is kept for somebody."""
+    """Return the command that takes the watch, for the principal that it is reserved for."""
     until = when(row["lease_until"])
     kept = row.get("kept_for", "") if until is not None and now < until else ""
     return f"watchkeeper watch {row['run']} --holder {kept}" if kept else "watchkeeper watch"
@@ -316,28 +316,28 @@ def _unreadable(why: str) -> Need:
 def _order(view: View) -> tuple[int, int, str, str]:
     if view.needs:
         first = view.needs[0]
-        # Who has waited longest comes first among equals.
+        # Among equals, the longest waiting run comes first.
         since = first.since.isoformat() if first.since is not None else "~"
         return 0, KINDS.index(first.kind), since, view.run
     return (2 if view.phase in _OVER else 1), 0, "", view.run
 
 
 def troubles(effects: EffectsRow, now: datetime) -> Iterable[tuple[str, bool]]:
-    """Yield what of a run did not get through, each with whether it is late."""
+    """Yield the failed effects of a run, each with whether it is late."""
     tried = {row["effect"]: row for row in effects.get("outbox", [])}
     for failed in effects["failing"]:
         row = tried.pop(failed["effect"], None)
         says = f"{failed['effect']}: {failed['reason']} ({_retry(failed['retry_at'], now)})"
         if row is None:
-            yield says, True  # Since when is not on record: better told too soon.
+            yield says, True  # The start is not recorded: better to report it too soon.
             continue
         what = f"{failed['effect']} {row['state']}, try {failed['attempt']}"
         often = failed["attempt"] >= _LATE_ATTEMPTS or row["state"] == "rejected"
         says = f"{what}: {failed['reason']} ({_retry(failed['retry_at'], now)})"
-        # The reason comes first: what is cut on a screen is the queue that it stands in.
+        # The reason comes first, so that a narrow screen cuts only the queue.
         yield says + (f" [{row['target']}]" if row["target"] else ""), often or _is_old(row, now)
     for row in tried.values():
-        # Tried, and no result: somebody is at it, or died at it.
+        # Attempted without a result: a process is working on it or died.
         if _is_old(row, now):
             ago = elapsed(now - datetime.fromisoformat(row["since"]))
             yield f"{row['effect']} tried {ago} ago, no result yet [{row['target']}]", True
@@ -353,7 +353,7 @@ def _retry(at: str, now: datetime) -> str:
 
 
 def summary_line(seen: Fleet, now: datetime) -> str:
-    """Return the first line: how many need someone, and how old the news is."""
+    """Return the first line: how many runs need someone, and how old the data is."""
     needing = len(seen.needing)
     verb = "needs" if needing == 1 or len(seen.runs) == 1 else "need"
     news = "nothing checked yet"

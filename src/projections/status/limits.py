@@ -1,8 +1,8 @@
-"""How long a history may grow before somebody should close it; standard library only.
+"""Limits on the length of a history.
 
-The numbers are the domain's, which records that a limit was passed; see
-`domain.values.history_limits`. A long history is told, and costs time: it is folded once for
-each process.
+Standard library only. The numbers come from the domain, which records that a limit was passed; see
+`domain.values.history_limits`. A long history is reported, since it costs time: each process folds
+it once.
 """
 
 from collections.abc import Iterable
@@ -11,13 +11,13 @@ from typing import Protocol
 from watchkeeper.projections.status.rows import RunRow
 
 SOFT_EVENTS, HARD_EVENTS = 10_240, 51_200
-"""As in the domain, which `status` does not import: a test holds them equal."""
+"""The same values as in the domain, which `status` does not import; a test compares them."""
 
 SOFT_BYTES, HARD_BYTES = 10_000_000, 50_000_000
 
 
 class AnyRow(Protocol):
-    """A run as `status` shows it; see `watchkeeper.projections.status.fleet.View`."""
+    """A run in `status`; see `watchkeeper.projections.status.fleet.View`."""
 
     @property
     def run(self) -> str:
@@ -26,7 +26,7 @@ class AnyRow(Protocol):
 
     @property
     def row(self) -> RunRow | None:
-        """Its row; none when it cannot be read."""
+        """Its row; None if it cannot be read."""
         ...
 
 
@@ -34,7 +34,7 @@ _OVER = ("sealed", "stopped", "abandoned", "superseded")
 
 
 def long_histories(runs: Iterable[AnyRow]) -> list[tuple[bool, str]]:
-    """Say of each run that is beyond a limit and goes on whether it is the hard one, and what."""
+    """Return each open run over a limit, with whether it is the hard limit, and a sentence."""
     found: list[tuple[bool, str]] = []
     for one in runs:
         limit = beyond(one.row["version"]) if one.row is not None else ""
@@ -49,7 +49,7 @@ def long_histories(runs: Iterable[AnyRow]) -> list[tuple[bool, str]]:
 
 
 def beyond(events: int, size_bytes: int = 0) -> str:
-    """Return the limit that a history is beyond: `hard`, `soft`, or nothing.
+    """Return the limit that a history exceeds: `hard`, `soft`, or empty.
 
     >>> beyond(10_240), beyond(100, 50_000_000), beyond(10_239)
     ('soft', 'hard', '')

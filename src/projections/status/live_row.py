@@ -1,9 +1,9 @@
-"""Which of a run's status rows are read, while rows of a new shape are built beside the old ones.
+"""Picks the live shape of status rows while a new shape is built.
 
-Standard library only, as `status` reads them. Rows of shape 1 lie under the parts `run` and
-`effects`, rows of shape N under `run@N` and `effects@N`. One row that belongs to no run says which
-shape is live; without it shape 1 is. An append writes its run's rows in every shape that its
-release knows, so building a new shape beside the live one needs one pass over the runs.
+Standard library only, since `status` reads them. Rows of shape 1 have the parts `run` and
+`effects`, rows of shape N have `run@N` and `effects@N`. One row without a run names the live shape;
+without it, shape 1 is live. An append writes its run's rows in every shape that its release knows.
+So building a new shape needs one pass over the runs.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 MARKER_RUN = ""
 MARKER_PART = "live"
-"""Where the live shape's number stands; no run has an empty name."""
+"""The run name of the row with the live shape's number; no run has an empty name."""
 
 
 class StoredRow(Protocol):
@@ -35,7 +35,7 @@ class StoredRow(Protocol):
 
 
 class LiveRow(NamedTuple):
-    """A row that is read, under its plain part."""
+    """A live row, under its plain part name."""
 
     run: str
     part: str
@@ -43,7 +43,7 @@ class LiveRow(NamedTuple):
 
 
 def part_name(part: str, shape: int) -> str:
-    """Return under which part rows of a shape lie.
+    """Return the part name of a shape's rows.
 
     >>> part_name("run", 1), part_name("run", 2)
     ('run', 'run@2')
@@ -62,7 +62,7 @@ def part_of(name: str) -> tuple[str, int]:
 
 
 def live_shape(rows: Iterable[StoredRow]) -> int:
-    """Return the number of the shape that is read."""
+    """Return the number of the live shape."""
     for one in rows:
         if one.run == MARKER_RUN and one.part == MARKER_PART and one.row.isdigit():
             return int(one.row)
@@ -72,8 +72,8 @@ def live_shape(rows: Iterable[StoredRow]) -> int:
 def live_rows(rows: Iterable[StoredRow]) -> list[LiveRow]:
     """Return the rows to read, one for each run and part.
 
-    A run whose last append was made by an older release has no row of the live shape, or one that
-    is behind; then its newer row of the other shape is returned. No run is ever left out.
+    If an older release made a run's last append, its row of the live shape is missing or stale.
+    Then the newer row of the other shape is returned. No run is ever left out.
     """
     rows = list(rows)
     every = [one for one in rows if one.row]
@@ -87,7 +87,8 @@ def live_rows(rows: Iterable[StoredRow]) -> list[LiveRow]:
         if found is None or _rank(shape, live, one.row) > _rank(found[0], live, found[1].row):
             best[one.run, part] = shape, one
     for one in rows:
-        # What was emptied on purpose has a row of another shape; what has none is shown as it is.
+        # A row that was emptied on purpose has a row of another shape; otherwise the empty row is
+        # shown.
         part, shape = part_of(one.part)
         if one.run != MARKER_RUN and (one.run, part) not in best:
             best[one.run, part] = shape, one
@@ -95,7 +96,7 @@ def live_rows(rows: Iterable[StoredRow]) -> list[LiveRow]:
 
 
 def _rank(shape: int, live: int, row: str) -> tuple[int, bool, int]:
-    """What was written last comes first, then the live shape, then the newest one."""
+    """Rank the newest write first, then the live shape, then the newest shape."""
     try:
         version = json.loads(row).get("version", 0)
     except (ValueError, AttributeError):

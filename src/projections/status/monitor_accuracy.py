@@ -1,4 +1,6 @@
-"""How often the keeper was wrong, of one run or of a fleet; a zero is said as one.
+"""How often the monitor was wrong, for one run or a fleet.
+
+A count of zero is shown as zero.
 
 Standard library only, as `views`: `status` must answer at once.
 """
@@ -13,7 +15,7 @@ _Kind = Literal["causes", "restarts", "alarms", "pages"]
 _KINDS: tuple[_Kind, ...] = get_args(_Kind)
 
 _Counts = Mapping[str, list[int]]
-"""Of each kind, out of how many cases how many were wrong."""
+"""For each kind: the number of cases, and how many were wrong."""
 
 _WORDS: Mapping[_Kind, str] = {
     "causes": "causes wrong",
@@ -24,17 +26,17 @@ _WORDS: Mapping[_Kind, str] = {
 
 
 def keeper_document(row: RunRow) -> dict[str, Any]:
-    """Return the keeper's own errors of one run for programs; empty where they are not known."""
+    """Return the monitor's own errors for one run, for programs; empty if unknown."""
     counts = _counts(row)
-    # Counts are stored and shares are not: a row of an older ledger still equals its rebuild.
+    # Only counts are stored, so that a row of an older ledger still equals its rebuild.
     return {} if counts is None else {**counts, "rates": rates_of(counts)}
 
 
 def fleet_keeper(rows: Iterable[RunRow | None]) -> dict[str, Any]:
-    """Return the sums over all runs for programs, with how many runs they are of.
+    """Return the sums over all runs, for programs, with the number of runs.
 
     Args:
-        rows: Of each run; none where it cannot be read.
+        rows: The row of each run; None if it cannot be read.
     """
     known, _ = _known(rows)
     summed = _summed(known)
@@ -42,7 +44,7 @@ def fleet_keeper(rows: Iterable[RunRow | None]) -> dict[str, Any]:
 
 
 def keeper_words(rows: Iterable[RunRow | None]) -> str:
-    """Say how often the keeper was wrong, of how many cases, in one line that says zeros too."""
+    """Say in one line how often the monitor was wrong and in how many cases, zeros included."""
     known, unknown = _known(rows)
     missing = f"not known of {count(unknown, 'unreadable run')}" if unknown else ""
     if not known:
@@ -53,7 +55,7 @@ def keeper_words(rows: Iterable[RunRow | None]) -> str:
 
 
 def rates_of(counts: _Counts) -> dict[str, float]:
-    """Return the share that was wrong of each kind of which there was a case, from 0 to 1.
+    """Return the share of wrong cases, from 0 to 1, for each kind with cases.
 
     >>> rates_of({"causes": [4, 1], "alarms": [0, 0]})
     {'causes': 0.25}
@@ -67,7 +69,7 @@ def _said(words: str, of: int, wrong: int) -> str:
 
 
 def _known(rows: Iterable[RunRow | None]) -> tuple[list[_Counts], int]:
-    """Return the counts of the runs whose history can be read, and how many cannot."""
+    """Return the counts of all readable runs, and the number of unreadable runs."""
     found = [None if row is None else _counts(row) for row in rows]
     known = [counts for counts in found if counts is not None]
     return known, len(found) - len(known)
@@ -75,9 +77,9 @@ def _known(rows: Iterable[RunRow | None]) -> tuple[list[_Counts], int]:
 
 def _counts(row: RunRow) -> _Counts | None:
     if row["unreadable"]:
-        return None  # Its row is that of an empty run: nothing was counted, not even to zero.
+        return None  # Its row equals an empty run's row: nothing was counted, not even zeros.
     counts: KeeperRow | None = row.get("keeper")
-    # Nothing was judged: a row says so by leaving it out.
+    # Nothing was judged: the row then has no counts.
     return {kind: counts[kind] if counts is not None else [0, 0] for kind in _KINDS}
 
 

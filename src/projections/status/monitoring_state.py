@@ -1,4 +1,4 @@
-"""The state file of the written monitoring loop, for scripts and agents that read it."""
+"""The monitoring loop's state file, for scripts and agents that read it."""
 
 from datetime import UTC
 from itertools import pairwise
@@ -8,11 +8,11 @@ from watchkeeper.domain.run.run import Run, last_instance
 
 
 def monitoring_state(run: Run) -> dict[str, Any]:
-    """Return the state file of a run; what is unknown is left out, never guessed.
+    """Return the state file of a run; unknown fields are left out, never guessed.
 
-    `job_id`, `cluster`, `experiment` and `restart_count` are the four fields that the procedure
-    names; `ts` is the newest time on record. There is no `resubmit_command`: whoever resubmits
-    beside watchkeeper starts a second job on one output root.
+    The procedure names four fields: `job_id`, `cluster`, `experiment` and `restart_count`. `ts` is
+    the newest recorded time. There is no `resubmit_command`, since a manual resubmit would start a
+    second job on one output root.
     """
     state: dict[str, Any] = {}
     instance = last_instance(run)
@@ -36,7 +36,7 @@ def monitoring_state(run: Run) -> dict[str, Any]:
 
 
 def _module(command: tuple[str, ...]) -> str:
-    """Return the module of `python -m module`, or the whole command where there is none."""
+    """Return the module of `python -m module`, or else the whole command."""
     for option, module in pairwise(command):
         if option == "-m":
             return module

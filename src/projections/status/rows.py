@@ -1,30 +1,33 @@
-"""The shape of the rows that `status` reads: plain JSON, one for each run and its effects.
+"""The shape of the rows that `status` reads, as plain JSON.
 
-Standard library only, so that reading them needs neither event models nor any client. Times are
-ISO 8601 in UTC. What depends on the time of reading, such as a stale watch, is not in them.
+There is one row for each run and one for its effects. Standard library only, so that reading them
+needs neither event models nor any client. Times are ISO 8601 in UTC. Rows hold nothing that depends
+on the time of reading, such as a stale watch.
 """
 
 from typing import NotRequired, TypedDict
 
 SHAPE = "status@1"
-"""Written into each row. One of another shape is named, not guessed at; it is disposable."""
+"""The shape number in each row. A row of another shape is reported, not guessed at. Rows are
+disposable."""
 
 
 BUFFERED_STATE = "unavailable (buffered)"
-"""A source that keeps what it has until the run ends, as an offline tracker does."""
+"""The state of a source that buffers its data until the run ends, such as an offline tracker."""
 
 SETTLED = ("fresh", BUFFERED_STATE)
-"""States of sources that are as they should be."""
+"""States of healthy sources."""
 
 
 class QuestionRow(TypedDict):
     """An open question to the DRI.
 
     Attributes:
-        asks: What it asks; only what it was about once events answered it.
-        answered: What became of it and what runs now, such as `i1 ended; i2 trains`; absent while
-            nothing but a human answers it.
-        cleared: When its finding was cleared; absent while that is open, or where it is about none.
+        asks: The question; once events answered it, only its subject.
+        answered: How events answered it and what runs now, such as `i1 ended; i2 trains`. Absent
+            while only a human can answer it.
+        cleared: When its finding was cleared; absent while the finding is open, or without a
+            finding.
     """
 
     name: str
@@ -39,7 +42,7 @@ class FindingRow(TypedDict):
     """An open finding.
 
     Attributes:
-        acknowledged: The question about it that a human took; absent while none was.
+        acknowledged: The question about it that a human acknowledged; absent if there is none.
     """
 
     kind: str
@@ -50,7 +53,7 @@ class FindingRow(TypedDict):
 
 
 class DecisionRow(TypedDict):
-    """What was decided about the newest end."""
+    """The decision about the newest end."""
 
     action: str
     rule: str
@@ -58,7 +61,7 @@ class DecisionRow(TypedDict):
 
 
 class ProposalRow(TypedDict):
-    """A guarded action that waits for a human's consent."""
+    """A guarded action that needs a human's consent."""
 
     name: str
     action: str
@@ -69,11 +72,11 @@ class ProposalRow(TypedDict):
 
 
 class PermissionRow(TypedDict):
-    """A consent or a waiver that holds until it ends or is used.
+    """A consent or a waiver that is valid until it expires or is used.
 
     Attributes:
         kind: `consent` or `waiver`.
-        until: When it ends; none when it does not.
+        until: When it expires; None if it does not.
     """
 
     name: str
@@ -91,13 +94,13 @@ class RollbackRow(TypedDict):
 
 
 class KeeperRow(TypedDict):
-    """How often the keeper judged a run, and how often it was wrong; lower bounds.
+    """How often the monitor judged a run, and how often it was wrong; lower bounds.
 
     Attributes:
-        causes: Failures for which it named a cause, and how many were revised to another.
-        restarts: Relaunches by a rule, and how many failed again in the same way.
-        alarms: Ends that a finding should have come before, and before how many none did.
-        pages: Questions asked, and how many were needless.
+        causes: Failures with a named cause, and how many were revised to another cause.
+        restarts: Relaunches by a rule, and how many failed again the same way.
+        alarms: Ends that a finding should have preceded, and how many had no finding.
+        pages: Questions asked, and how many were unnecessary.
     """
 
     causes: list[int]
@@ -107,37 +110,37 @@ class KeeperRow(TypedDict):
 
 
 class RunRow(TypedDict):
-    """A run at its newest event. What is not required is left out where there is nothing to say.
+    """A run at its newest event. Optional fields are left out if they are empty.
 
     Attributes:
         phase: Its name, or `unreadable`.
         since: When the phase began, as far as the run knows.
         zone: The contract's time zone.
-        progress: As people report it, such as `~1860/2384`; empty before the first step.
-        checkpoint: The newest that may be resumed from; empty while there is none.
-        sources: Each source's state at the newest check; `SETTLED` ones need nobody.
-        due: Since when, or from when, the watch has something to do; none when it has not.
+        progress: The progress for display, such as `~1860/2384`; empty before the first step.
+        checkpoint: The newest checkpoint to resume from; empty if there is none.
+        sources: Each source's state at the newest check; `SETTLED` states need no attention.
+        due: When the watch's next act is or was due; None if nothing is due.
         cadence_s: Seconds between checks.
-        declined: No watch is arranged, by the contract.
-        approval: The plan that waits for a human's approval; empty for none.
-        blocked: What the launch rules block, each with its rule.
-        seal_missing: What the last try to seal lacked.
+        declined: Whether the contract declines a watch.
+        approval: The plan that waits for a human's approval; else empty.
+        blocked: The launch blocks, each with its rule.
+        seal_missing: Facts that the last attempt to seal lacked.
         reason: Why it was stopped or abandoned.
         unreadable: Why its history cannot be read; empty when it can.
-        proposals: Guarded actions that wait for a human; absent when none does.
-        permissions: Consents not used and waivers not revoked; absent when there is none.
-        kept_for: The principal that the watch was handed to and that has not taken it yet.
+        proposals: Guarded actions that wait for a human; absent if there are none.
+        permissions: Unused consents and unrevoked waivers; absent if there are none.
+        kept_for: The principal that the watch was handed to, until they take it.
         watch_ended: Why the watch ended for good.
-        declined_because: The contract's reason for which nobody watches.
-        planned: Announced acts that are not over, each in a line.
-        asked: What a human asked for of the instance: a relaunch or rollback, and why.
+        declined_because: The contract's reason to decline a watch.
+        planned: Announced acts that are not over, one line each.
+        asked: A human's request for the instance: a relaunch or rollback, and why.
         rollback: The rollback that waits for its approval.
         milestones: Tags of verified milestones.
-        ancestors: Slugs of the runs that it goes on from, oldest first.
-        successor: Slug of the run that goes on from it.
-        keeper: The keeper's own errors; absent while it judged nothing.
-        resume: What is not proven of a live instance's resume, or that it could not be compared;
-            absent where nothing is open.
+        ancestors: Slugs of the runs that it continues, oldest first.
+        successor: Slug of the run that continues it.
+        keeper: The monitor's own errors; absent while it judged nothing.
+        resume: What is unproven of a live instance's resume, or that it could not be compared;
+            absent if nothing is open.
     """
 
     shape: str
@@ -196,7 +199,7 @@ class RunRow(TypedDict):
 
 
 class FailingRow(TypedDict):
-    """An effect that did not get through yet."""
+    """An effect that has not succeeded yet."""
 
     effect: str
     attempt: int
@@ -205,13 +208,13 @@ class FailingRow(TypedDict):
 
 
 class OutboxRow(TypedDict):
-    """How far an effect has come that was tried and is not confirmed.
+    """The progress of an attempted, unconfirmed effect.
 
     Attributes:
         state: `attempted`, `unknown`, `rejected`, or `requested` where nothing was sent.
-        key: What the other side can be asked about; empty for an act that sends nothing.
-        target: The serial queue that it stands in; empty for an act that sends nothing.
-        since: When it was first tried.
+        key: The key to query the other side with; empty for an act that sends nothing.
+        target: Its serial queue; empty for an act that sends nothing.
+        since: The time of the first attempt.
     """
 
     effect: str
@@ -223,10 +226,10 @@ class OutboxRow(TypedDict):
 
 
 class EffectsRow(TypedDict):
-    """What became of a run's effects.
+    """The state of a run's effects.
 
     Attributes:
-        outbox: What was tried and is not confirmed; absent where there is nothing.
+        outbox: Attempted, unconfirmed effects; absent if there are none.
         pushed_version: The newest event in the logbook that the remote holds; 0 before the first.
         tag: The seal tag, once the remote holds it.
     """

@@ -1,4 +1,4 @@
-"""What `status` shows: the fleet on one screen, or one run in detail.
+"""The `status` screen: the fleet at a glance, or one run in detail.
 
 Standard library only, as `views`: `status` must answer at once.
 """
@@ -45,28 +45,28 @@ WIDTH = 100
 """Columns of a screen, unless the terminal says otherwise."""
 
 _SHOWN_MAX = 10
-"""Runs shown of those that need nobody; the others are counted."""
+"""The most runs shown that need nobody; the others are counted."""
 
 _WRAPPED_MIN = 40
-"""A sentence is wrapped no narrower than this, however narrow the terminal."""
+"""The narrowest width for wrapped sentences, however narrow the terminal."""
 
 _LATE_SHOWN = 10
-"""Late effects shown for the fleet: a remote that is gone is late for every run."""
+"""The most late effects shown for the fleet: a missing remote makes every run late."""
 
 _NEEDS_SHOWN = 3
-"""Reasons shown for one run; the others are counted."""
+"""The most reasons shown for one run; the others are counted."""
 
 
 def render_fleet(
     seen: Fleet, now: datetime, width: int = WIDTH, *, everything: bool = False
 ) -> str:
-    """Write the fleet; times stand in the zone of `now`.
+    """Render the fleet; times are in the zone of `now`.
 
     Args:
         seen: The fleet.
         now: The time.
         width: Columns of the terminal.
-        everything: Show every run instead of the first of those that need nobody.
+        everything: Show every run, also all those that need nobody.
     """
     if not seen.runs:
         return "no runs yet\n  -> watchkeeper launch CONTRACT, or watchkeeper demo"
@@ -81,7 +81,7 @@ def render_fleet(
 
 
 def render_run(view: View, now: datetime, width: int = WIDTH) -> str:
-    """Write one run in detail; times stand in the zone of `now`."""
+    """Render one run in detail; times are in the zone of `now`."""
     row = view.row
     if row is None:
         return "\n".join([f"{view.run}   unreadable", *_reasons(view.needs, now, width)])
@@ -100,7 +100,7 @@ def _needing(view: View, now: datetime, width: int) -> list[str]:
     progress = row["progress"] if row is not None else ""
     head = f"  {view.run:<24} {lane:<9} {view.phase:<12} {progress}".rstrip()
     lines = [cut(head, width), *_reasons(view.needs, now, width)]
-    # A human took it, and it is as true as it was.
+    # A human acknowledged it, and it still holds.
     findings = row["findings"] if row is not None else []
     taken = [found for found in findings if "acknowledged" in found]
     return lines + [cut(f"    open: {one_line(_finding(found))}", width) for found in taken]
@@ -120,7 +120,7 @@ def _reasons(needs: tuple[Need, ...], now: datetime, width: int) -> list[str]:
             max(width, _WRAPPED_MIN),
             initial_indent="    ",
             subsequent_indent="      ",
-            break_on_hyphens=False,  # Names have hyphens; it also halves the time.
+            break_on_hyphens=False,  # Names have hyphens, and this also halves the time.
         )
         # A command is never cut: it is meant to be copied.
         lines += [f"      -> {command}" for command in need.do]
@@ -155,7 +155,7 @@ def _line(row: RunRow, phase: str, now: datetime) -> tuple[str, ...]:
 
 
 def _note(row: RunRow) -> str:
-    """Say what is unusual about a run that goes on by itself."""
+    """Say what is unusual about an active run."""
     parts: list[str] = []
     if row["stopping"]:
         parts.append("stopping, as asked")
@@ -232,14 +232,14 @@ def _footer(seen: Fleet, width: int) -> list[str]:
     answer = "all answer or buffer" if buffers else "all answer"
     parts.append(f"SOURCES  {troubles or answer}.")
     again = f", {seen.retried} tried again" if seen.retried else ""
-    keeper = textwrap.wrap(
+    accuracy = textwrap.wrap(
         keeper_words(view.row for view in seen.runs),
         max(width, _WRAPPED_MIN),
         initial_indent="KEEPER  ",
         subsequent_indent="        ",
     )
     if not seen.late:
-        return [cut("  ".join([*parts, f"EFFECTS  none late{again}."]), width), *keeper]
+        return [cut("  ".join([*parts, f"EFFECTS  none late{again}."]), width), *accuracy]
     late = [f"  {run}: {one_line(why)}" for run, why in seen.late]
     more = len(late) - _LATE_SHOWN
     return [
@@ -247,7 +247,7 @@ def _footer(seen: Fleet, width: int) -> list[str]:
         f"EFFECTS  {len(late)} late{again}",
         *(cut(t, width) for t in late[:_LATE_SHOWN]),
         *([f"  ... {more} more (watchkeeper doctor)"] if more > 0 else []),
-        *keeper,
+        *accuracy,
     ]
 
 
@@ -293,7 +293,7 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
 
 
 def _permission(held: PermissionRow, now: datetime) -> tuple[str, str]:
-    """Say what still holds; nothing of what has ended."""
+    """Describe a permission that is still valid; empty if it expired."""
     until = when(held["until"])
     if until is not None and until <= now:
         return held["kind"], ""
@@ -318,8 +318,8 @@ def _sources(row: RunRow) -> str:
 
 
 def _shows_watch(row: RunRow) -> bool:
-    told = ("watch_ended", "kept_for", "declined_because")
-    return row["due"] is not None or any(name in row for name in told)
+    fields = ("watch_ended", "kept_for", "declined_because")
+    return row["due"] is not None or any(name in row for name in fields)
 
 
 def _watch(row: RunRow, now: datetime) -> str:

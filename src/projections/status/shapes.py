@@ -1,4 +1,4 @@
-"""The shapes in which status rows are written: the newest, and an older one for one release."""
+"""The shapes of status rows: the newest, and an older one for one release."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,5 +24,5 @@ class Shape:
 
 
 SHAPES: tuple[Shape, ...] = (Shape(1, status_row, effects_row),)
-"""Oldest first. A change of what rows hold adds a shape here, and removes the one before the last:
-the older one goes on to be written and read until rows of the newer one stand for every run."""
+"""All shapes, oldest first. A change of the row content adds a shape here and removes the last but
+one. The older shape is written and read until every run has rows of the newer one."""

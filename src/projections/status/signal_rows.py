@@ -1,4 +1,4 @@
-"""Signals as rows: what a run was told, what belongs to nobody yet, what could not be read."""
+"""Signals as rows: received by a run, unassigned, or unreadable."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,13 @@ from watchkeeper.domain.values.observation.signals import Signal
 Row = dict[str, object]
 
 SIGNAL_TOPICS = frozenset({SignalReceived.topic, SignalCameLate.topic})
-"""Of the events that rows are made from; others need not be read."""
+"""Topics of the events that make rows; others need not be read."""
 
 _DIGITS = 8
 
 
 def short_name(name: str) -> str:
-    """Return a name that a person can type for a kept signal; its whole name may be very long.
+    """Return a short name that a person can type for a kept signal.
 
     >>> short_name("gcs/bucket|object|1")
     's-14fe9592'
@@ -27,7 +27,7 @@ def short_name(name: str) -> str:
 
 
 def meant(box: SignalBox, text: str) -> list[str]:
-    """Return the names of kept signals that a text means: a whole name, or short ones."""
+    """Return the names of kept signals that match a full or short name."""
     if text in box.kept:
         return [text]
     return [name for name in box.kept if short_name(name) == text]
@@ -38,7 +38,7 @@ def signal_rows(run: str, events: Iterable[Event]) -> list[Row]:
 
     Args:
         run: The run.
-        events: Of its history and of its effects.
+        events: The events of its history and its effects.
     """
     rows: list[Row] = []
     for event in events:
@@ -57,12 +57,12 @@ def signal_rows(run: str, events: Iterable[Event]) -> list[Row]:
 
 
 def newest(rows: Sequence[Row], last: int) -> list[Row]:
-    """Return the rows that were recorded last, oldest first."""
+    """Return the most recently recorded rows, oldest first."""
     return sorted(rows, key=_recorded)[-last:]
 
 
 def kept_rows(box: SignalBox) -> list[Row]:
-    """Return a row for each signal that no run has yet, oldest first."""
+    """Return a row for each unassigned signal, oldest first."""
     return [
         {
             "id": short_name(name),
@@ -76,18 +76,18 @@ def kept_rows(box: SignalBox) -> list[Row]:
 
 
 def quarantine_rows(box: SignalBox) -> list[Row]:
-    """Return a row for each message that could not be read so far, oldest first."""
+    """Return a row for each unreadable message, oldest first."""
     return [
         {
             "quarantine": name,
-            "transport": aside.transport,
-            "message_id": aside.message_id,
-            "size_bytes": aside.size,
-            "reason": aside.reason,
-            "attributes": dict(aside.attributes),
-            "digest": aside.digest,
+            "transport": message.transport,
+            "message_id": message.message_id,
+            "size_bytes": message.size,
+            "reason": message.reason,
+            "attributes": dict(message.attributes),
+            "digest": message.digest,
         }
-        for name, aside in box.quarantined.items()
+        for name, message in box.quarantined.items()
     ]
 
 

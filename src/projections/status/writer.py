@@ -1,6 +1,6 @@
-"""Writes the rows that `status` reads, in the transaction of the append that changes them.
+"""Writes the `status` rows in the transaction of the append that changes them.
 
-Each is a pure function of the history, so that `verify` can compare it with its rebuild.
+Each row is a pure function of the history, so that `verify` can compare it with its rebuild.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -53,7 +53,7 @@ _TEXT_MAX = 300
 """Characters kept of a sentence; the event has the whole one."""
 
 _PERMISSIONS_SHOWN = 20
-"""Of the newest; older ones have mostly ended."""
+"""The number of newest permissions shown; older ones have mostly expired."""
 
 
 def status_row(run: Run | Unreadable) -> RunRow:
@@ -81,7 +81,7 @@ def effects_row(effects: Effects) -> EffectsRow:
         pushed_version=pushed.version if pushed is not None else 0,
         tag=tag.tag if tag is not None else "",
     )
-    # Absent where there is nothing to say, so that rows from before it are still as rebuilt.
+    # Absent if empty, so that older rows still equal their rebuild.
     if effects.since:
         row["outbox"] = [_outbox_row(effects, name) for name in sorted(effects.since)]
     return row
@@ -151,7 +151,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         reason=cut(over.reason, _TEXT_MAX) if over is not None else "",
         unreadable=why,
     )
-    # Absent where there is nothing to say, so that rows from before them are still as rebuilt.
+    # Absent if empty, so that older rows still equal their rebuild.
     if proposals := _proposals(run):
         row["proposals"] = proposals
     if permissions := _permissions(run):
@@ -194,7 +194,7 @@ def _proposals(run: Run) -> list[ProposalRow]:
 
 
 def _permissions(run: Run) -> list[PermissionRow]:
-    """Return what may still hold; whether it has ended is judged when the row is read."""
+    """Return permissions that may still be valid; their expiry is checked when the row is read."""
     if isinstance(run.phase, Sealed | Abandoned):
         return []
     consents = [
@@ -223,7 +223,7 @@ def _permissions(run: Run) -> list[PermissionRow]:
 
 
 def _tracker_id(run: Run) -> str:
-    """Return the id of the newest instance, else the one that the contract states."""
+    """Return the tracker id of the newest instance, or else the contract's id."""
     if run.instances:
         return run.instances[-1].plan.tracker_id
     return run.contract.tracker.id if run.contract is not None else ""
@@ -238,7 +238,7 @@ def _state(reading: Reading) -> str:
 
 
 def _due(run: Run) -> datetime | None:
-    """Return since when the watch has something to do for a run; none when it has nothing."""
+    """Return when the next act of the watch is due for a run; None if nothing is due."""
     if run.contract is None or (run.contract.watch.declined and run.watch.holder is None):
         return None
     if run.watch.ended:
@@ -273,7 +273,7 @@ def _progress(run: Run) -> str:
 
 
 def _gate(run: Run) -> tuple[str, list[str]]:
-    """Return the plan that waits for a human, and what else blocks a launch."""
+    """Return the plan that waits for a human, and the other launch blocks."""
     if not isinstance(run.phase, Draft) or run.preflight is None:
         return "", []
     blocking = [f for f in run.preflight.findings if f.verdict is Verdict.BLOCK]

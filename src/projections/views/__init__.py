@@ -1,1 +1,1 @@
-"""Folds over the whole ledger that are kept with their place."""
+"""Folds over the whole ledger that are kept with their position."""

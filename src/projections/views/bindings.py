@@ -1,8 +1,8 @@
-"""Whose a signal is, as rows: what the ledger taught so far, for a way in that starts by it.
+"""The view of signal bindings: which run each clue or machine belongs to.
 
-A row is what one clue, run or machine stands for, so it is the same in whichever order events of
-several streams come: the newest event names, by its position, and the newest meeting wins, to the
-minute.
+It holds everything learned from the ledger, so that signal intake can start from it. A row holds
+the binding of one clue, run or machine. It does not depend on the order of events of several
+streams: the event with the highest position decides, and the newest meeting, to the minute.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,8 @@ from watchkeeper.domain.run.registry import UPCASTS
 from watchkeeper.projections.views.view import Projection, Row, Seen
 
 TOPICS = frozenset(fact.topic for fact in TEACHERS) | frozenset(UPCASTS)
-"""Only these are decoded. Where they change, so does the version: what was passed is read again."""
+"""Only these topics are decoded. If they change, the version must change too, so that skipped
+events are read again."""
 
 _ANCHOR, _PLACE, _MET, _OVER = "anchor", "place", "met", "over"
 
@@ -47,7 +48,7 @@ def _fold(key: str, row: Row | None, seen: Seen) -> Row:
         after = remembered(known, meeting(lesson)[name])
         return {other: at.isoformat() for other, at in after.items()}
     if row is not None and row["at"] > seen.position:
-        return row  # It waited behind a parked event, and a newer one has spoken since.
+        return row  # The event waited behind a parked one, and a newer event was folded meanwhile.
     if kind == _ANCHOR:
         anchor = lesson.anchors[name]
         return {"run": anchor.run, "instance": anchor.instance, "at": seen.position}
@@ -65,7 +66,7 @@ def _meetings(row: Row) -> dict[str, datetime]:
 
 
 def registry_of(rows: Mapping[str, Row]) -> Registry:
-    """Return what is known by all rows: what learning every event from the first gives."""
+    """Return the registry of all rows, the same as from reading every event."""
     anchors: dict[str, Anchor] = {}
     places: list[tuple[int, str, Place]] = []
     links: dict[str, Mapping[str, datetime]] = {}

@@ -1,4 +1,4 @@
-"""How far a target of events has come, as it is kept and shown. Standard library only."""
+"""Delivery progress of each event target. Standard library only."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -8,23 +8,23 @@ from typing import Any
 from watchkeeper.projections.figures import count, elapsed
 
 LATE = timedelta(seconds=60)
-"""A target that takes events is behind for less than this, unless it is too slow for them."""
+"""A working target is behind for less than this, unless it is too slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How far one target has come. Times are ISO 8601 and aware.
+    """The delivery progress of one target. Times are ISO 8601 and aware.
 
     Attributes:
         target: Its name, without secrets.
-        position: Every event up to this place in the ledger was confirmed; 0 for none yet.
-        event_id: Of the event at that position, by which another ledger is recognised.
-        newest: The newest position in the ledger when this was written.
-        behind_since: Since when something has been waiting; none when all was confirmed.
-        attempts: Failed tries in a row.
-        reason: What the last of them said, in words; empty when the last one succeeded.
-        retry_at: When it is tried again.
-        active: Whether the last watch of the home was told to publish there.
+        position: Every event up to this ledger position was confirmed; 0 before the first.
+        event_id: The id of the event at that position, which detects a different ledger.
+        newest: The newest ledger position when this was written.
+        behind_since: Since when events have been waiting; None if all are confirmed.
+        attempts: The number of failures in a row.
+        reason: The reason of the last failure; empty if the last attempt succeeded.
+        retry_at: The time of the next retry.
+        active: Whether the last watch of the home was configured to publish there.
     """
 
     target: str
@@ -39,7 +39,7 @@ class Delivery:
 
 
 def written(delivery: Delivery) -> str:
-    """Return the text of a delivery's file."""
+    """Return the file content of a delivery."""
     return json.dumps(asdict(delivery), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -47,7 +47,7 @@ def read(text: str) -> Delivery:
     """Read a delivery's file.
 
     Raises:
-        ValueError: It is no such file.
+        ValueError: The text is not such a file.
     """
     try:
         found: dict[str, Any] = json.loads(text)
@@ -60,7 +60,7 @@ def read(text: str) -> Delivery:
 
 
 def late(delivery: Delivery, now: datetime) -> str:
-    """Say in a sentence what is wrong with a target; empty when it is well or not in use."""
+    """Say in a sentence what is wrong with a target; empty if it is healthy or not in use."""
     if not delivery.active:
         return ""
     behind = count(max(0, delivery.newest - delivery.position), "event")

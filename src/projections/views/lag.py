@@ -1,6 +1,6 @@
-"""How far the kept views are behind the ledger, and whether somebody has to look.
+"""How far the kept views lag behind the ledger, and whether someone must look.
 
-Standard library only, as `status` tells of it, too.
+Standard library only, since `status` shows it too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,20 +11,20 @@ from typing import Any, Protocol
 from watchkeeper.projections.figures import count, elapsed
 
 LATE = timedelta(seconds=60)
-"""A view that is followed is level within a second; one this late is followed no more."""
+"""A followed view is level within a second. A view that is this late is no longer followed."""
 
 SILENT = timedelta(seconds=60)
-"""A tailer gives a sign of life every few seconds; one this silent stands still, or was killed."""
+"""A tailer sends a heartbeat every few seconds. After this silence it hangs or was killed."""
 
 STILL = timedelta(minutes=2)
-"""A build that is moved moves several times a second; its lease, 30 s long, waits out a kill."""
+"""An active build moves several times a second. Its 30 s lease outlasts a killed process."""
 
 BEHIND_MAX = 10_000
-"""Events that a view may be behind while no watch runs: some seconds of catching up."""
+"""The events that a view may be behind while no watch runs: some seconds of catching up."""
 
 
 class AnyBuild(Protocol):
-    """What is read of a build; see `watchkeeper.ports.views.Build`."""
+    """The parts of a build that are read; see `watchkeeper.ports.views.Build`."""
 
     @property
     def id(self) -> int:
@@ -48,17 +48,17 @@ class AnyBuild(Protocol):
 
     @property
     def begin(self) -> int:
-        """It counts what came after."""
+        """The build counts only events after this position."""
         ...
 
     @property
     def position(self) -> int:
-        """How far it has come."""
+        """The newest event that it has seen."""
         ...
 
     @property
     def target(self) -> int:
-        """Where it was to go when it began."""
+        """The newest position when it began."""
         ...
 
     @property
@@ -68,26 +68,26 @@ class AnyBuild(Protocol):
 
     @property
     def error(self) -> str:
-        """Why it stands still."""
+        """Why it is halted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """One build, as it is shown.
+    """One build for display.
 
     Attributes:
-        title: Such as `sizes@1`.
+        title: For example `sizes@1`.
         state: `live` or `building`.
         position: The newest event that it has seen.
         newest: The ledger's newest event.
-        behind: Events that it has not seen.
-        behind_s: Seconds since the oldest of those was recorded; 0 when it is level.
-        parked: Runs whose events wait behind one that could not be folded.
-        share: How much of the way is done, from 0 to 1.
-        well: Whether nobody has to look.
-        says: How it is, in words.
-        begin: It counts only what came after this event; 0 for the whole ledger.
+        behind: The number of events that it has not seen.
+        behind_s: Seconds since the oldest unseen event was recorded; 0 if it is level.
+        parked: Runs whose events wait behind a parked event.
+        share: The finished share, from 0 to 1.
+        well: Whether it is healthy, so that nobody must look.
+        says: Its state in words.
+        begin: It counts only later events; 0 for the whole ledger.
     """
 
     title: str
@@ -115,12 +115,12 @@ def lags(
     """Judge all builds.
 
     Args:
-        builds: As kept.
-        parked: Streams that wait, by the build's id.
+        builds: The stored builds.
+        parked: The waiting streams, by build id.
         newest: The ledger's newest position.
-        recorded_at: When the first event after a position was recorded.
+        recorded_at: Returns when the first event after a position was recorded.
         now: The time.
-        followed: A tailer of this home gave a sign of life.
+        followed: Whether a tailer of this home sent a heartbeat.
     """
     found: list[Lag] = []
     for one in builds:
@@ -194,9 +194,9 @@ def counts_from(begin: int) -> str:
 
 
 def silent(holder: str, at: datetime, error: str, now: datetime) -> str:
-    """Say what is wrong with a tailer; empty when it is well."""
+    """Say what is wrong with a tailer; empty if it is healthy."""
     if at - now > SILENT:
-        # Whoever lives says so again within seconds, by the clock as it is by now.
+        # A live tailer sends another heartbeat within seconds, by the current clock.
         return f"the tailer of {holder} was alive at a time to come, {at:%F %T}: was it killed?"
     if now - at > SILENT:
         ago = elapsed(now - at)

@@ -1,4 +1,4 @@
-"""How much the ledger holds: events and bytes of each stream and each topic."""
+"""Ledger sizes: events and bytes of each stream and each topic."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from watchkeeper.projections.views.view import Passed, Projection, Row, Seen, Su
 
 STREAM = "stream "
 TOPIC = "topic "
-"""What keys begin with; names of streams and topics hold no blanks at their beginning."""
+"""Key prefixes; names of streams and topics do not start with blanks."""
 
 
 def _keys(seen: Seen) -> Sequence[str]:
@@ -20,7 +20,8 @@ def _fold(key: str, row: Row | None, seen: Seen) -> Row:
 
 
 def _sums(page: Sequence[Passed]) -> Mapping[str, Row]:
-    # Both rows of an event grow alike, so each pair of stream and topic is counted once.
+    # Both rows of an event grow by the same amount, so each pair of stream and topic is counted
+    # once.
     sizes: dict[tuple[str, str], list[int]] = {}
     for _, stream, _, topic, size, _, _ in page:
         pair = stream, topic

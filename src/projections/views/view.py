@@ -1,13 +1,12 @@
-"""Projections that are kept: folds of the whole ledger into rows, each with a name and a version.
+"""Kept projections: folds of the whole ledger into rows, by name and version.
 
-A projection is pure. It says which rows an event touches and what becomes of each. Whoever keeps
-the rows (`ports.views`) gives it events in commit order and stores what comes back, so a
-projection is never behind in halves, and building it again from the first event gives the same
-rows.
+A projection is pure. It names the rows that an event touches and computes their new content. The
+store of the rows (`ports.views`) passes events in commit order and saves the results. So a
+projection is never half updated, and a rebuild from the first event gives the same rows.
 
-A row may be touched by events of several streams. When one event cannot be folded, the later
-events of its stream wait behind it while those of others go on; so what a row becomes must not
-depend on the order between streams. Sums and newest-by-time do not.
+Events of several streams may touch one row. If an event cannot be folded, later events of its
+stream wait, but other streams continue. So the content of a row must not depend on the order
+between streams. Sums and newest-by-time values do not depend on it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,16 +17,16 @@ from typing import Any
 from watchkeeper.domain.run.envelope import Event, decode
 
 Row = Mapping[str, Any]
-"""One row: what JSON can hold."""
+"""One row: any JSON object."""
 
 Passed = tuple[int, str, int, str, int, bytes, bytes | None]
-"""A stored event as it is passed: position, stream, version, topic, number of bytes, chain hash;
-and the bytes, or none where nobody asked for them."""
+"""A stored event: position, stream, version, topic, number of bytes, chain hash, and the bytes, or
+None if they were not requested."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One stored event on its way to the projections; decoded once for all of them.
+    """One stored event for the projections; decoded once for all of them.
 
     Attributes:
         position: Place in the whole ledger.
@@ -57,11 +56,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """How rows that are sums are had from many events at once.
+    """Computes rows that are sums from many events at once.
 
     Attributes:
-        of: What only these events make of each row that they touch, without their bytes; may raise.
-        plus: Two such rows taken together; may raise.
+        of: Returns the rows that these events alone give, without their bytes; may raise.
+        plus: Adds two such rows; may raise.
     """
 
     of: Callable[[Sequence[Passed]], Mapping[str, Row]]
@@ -73,14 +72,14 @@ class Projection:
     """A fold into rows, under a name and a version.
 
     Attributes:
-        name: Such as `sizes`.
-        version: Grows with each change of what the rows hold or mean.
-        keys: Which rows an event touches; may raise, then the event is parked.
-        fold: What becomes of one row, or of none yet, by an event that touches it; may raise.
-        shows: What it is for, in words.
-        topics: No event of another topic touches a row; none where any may.
-        sums: The same rows as by `keys` and `fold`, faster; none where rows are no sums. Where it
-            raises, the events are folded one by one, to find which to park.
+        name: For example `sizes`.
+        version: Grows with each change of the rows' content or meaning.
+        keys: Returns the rows that an event touches. If it raises, the event is parked.
+        fold: Returns the new content of a row, or of a new row, after an event; may raise.
+        shows: Its purpose, in words.
+        topics: The only topics whose events touch a row; None if any may.
+        sums: Gives the same rows as `keys` and `fold`, faster; None if rows are not sums. If it
+            raises, the events are folded one by one, to find the ones to park.
     """
 
     name: str
@@ -93,12 +92,12 @@ class Projection:
 
     @property
     def title(self) -> str:
-        """Name and version as people write them, such as `sizes@1`."""
+        """Name and version for display, such as `sizes@1`."""
         return f"{self.name}@{self.version}"
 
 
 def looked_into(projections: Iterable[Projection]) -> frozenset[str] | None:
-    """Return the topics of events whose bytes one of these projections needs; none for any."""
+    """Return the topics whose bytes these projections need; None for all topics."""
     found: frozenset[str] = frozenset()
     for one in projections:
         if one.sums is not None:
@@ -121,10 +120,10 @@ def newest_of(projections: Sequence[Projection]) -> dict[str, Projection]:
 def folded(
     projection: Projection, rows: Mapping[str, Row], events: Sequence[Seen]
 ) -> dict[str, Row]:
-    """Return rows after more events; the plain meaning of a projection, for proofs.
+    """Return rows after more events: the reference meaning of a projection, for tests.
 
     Raises:
-        Exception: Whatever the projection raises for an event that it cannot fold.
+        Exception: The projection's error for an event that it cannot fold.
     """
     after = dict(rows)
     for seen in events:

@@ -1,7 +1,7 @@
-"""What happened to the fleet week by week: why runs were interrupted, and what was done about it.
+"""Weekly fleet counts: why runs were interrupted and what was done.
 
-Counts only, so that no order between runs matters. A week is an ISO week in UTC, by the time at
-which something was true outside.
+It holds only counts, so the order between runs does not matter. A week is an ISO week in UTC, by
+the time at which a fact was true outside.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ TOPICS = frozenset(
         FindingOpened,
     )
 )
-"""Only these are decoded."""
+"""Only these topics are decoded."""
 
 
 def _keys(seen: Seen) -> Sequence[str]:

@@ -1,10 +1,12 @@
-"""The ledger as JSON lines: everything of record, byte for byte, in the order of the commits.
+"""Exports the ledger as JSON lines, byte for byte, in commit order.
 
-A header; then each event with its recorded bytes as text and its chain hash; before the first event
-of an append that had an idempotency key, the key; last a line that counts and digests all before
-it. The order of the lines is the order of the ledger, so positions are not written: what is read
-back has the same ones, and exporting it again gives the same bytes. Views and status rows are not
-of record, and are not in it.
+The file starts with a header. Each event follows with its recorded bytes as text and its chain
+hash. An idempotency key comes before the first event of its append. The last line holds the counts
+and a digest of all lines before it.
+
+The lines follow the order of the ledger, so positions are not written. An import restores the same
+positions, and a new export gives the same bytes. Views and status rows can be rebuilt, so they are
+not exported.
 """
 
 import base64
@@ -26,13 +28,13 @@ def export_lines(
 ) -> Iterator[bytes]:
     """Yield the lines of an export, each with its line feed.
 
-    What is appended meanwhile is left out: the export ends where the ledger ended at the call.
+    The export ends where the ledger ended at the call; later appends are left out.
 
     Args:
         store: The ledger.
-        runs: Only these runs, each with its effects; the whole ledger when empty.
-        broken: Gets a sentence for the first event that does not follow from the one before it in
-            its stream, as the lines are yielded. An import refuses such an export.
+        runs: Only these runs, each with its effects; empty for the whole ledger.
+        broken: Receives a sentence for the first event of a stream that breaks its hash chain,
+            while the lines are yielded. An import refuses such an export.
     """
     newest = store.newest()
     streams = {name for slug in runs for name in (f"run/{slug}", effects_stream(slug))}
@@ -68,7 +70,7 @@ def _lines(
         if not broken:
             broken += _breaks(heads, one)
         yield _line(event_line(one))
-    # Only keys of appends that stored nothing can be left, in a ledger without events.
+    # Only keys of appends without events can be left, in a ledger without events.
     while waiting is not None:
         counted["keys"] += 1
         yield _line(waiting[1])
@@ -76,7 +78,7 @@ def _lines(
 
 
 def _breaks(heads: dict[str, Head], one: Recorded) -> list[str]:
-    """Follow a stream's chain over an event; say where it breaks."""
+    """Extend a stream's chain by an event, and report a break."""
     if follow(heads, [(one.stream, one.stream, one.version, one.topic, one.state, one.hash)]):
         return []
     return [f"event {one.version} of {one.stream} does not follow from the one before it"]
@@ -97,7 +99,7 @@ def _begun(
 
 
 def event_line(one: Recorded) -> dict[str, Any]:
-    """Return an event's line; bytes that are no text, as of another program, are in base 64."""
+    """Return an event's line; bytes that are not text, from a foreign writer, become base 64."""
     line: dict[str, Any] = {
         "stream": one.stream,
         "version": one.version,

@@ -1,8 +1,10 @@
-"""Folds a run's stored history into its state: what loading a run and rebuilding `status` are.
+"""Folds a run's stored history into its state, fast.
 
-Checks are read whole by `partial_decode`, many times faster than by their model, and folded
-many at a time. Every field of every event is checked all the same: one that no longer fits its
-model makes its run unreadable here and now.
+Loading a run and rebuilding `status` both use it.
+
+`partial_decode` reads checks in full, many times faster than their model, and they are folded in
+batches. Every field of every event is still validated. An event that does not fit its model makes
+its run unreadable.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,18 +29,18 @@ from watchkeeper.ports.event_store import EventStore, Recorded
 from watchkeeper.services.ledger.partial_decode import read_check
 
 BATCH = 128
-"""Checks folded at a time, at most: few enough to lie in the processor's cache."""
+"""The most checks folded at a time: few enough for the processor's cache."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class Folded(NamedTuple):
-    """What a history was folded into.
+    """The result of folding a history.
 
     Attributes:
         run: The run.
-        version: The history's newest event, which lies beyond what could be read of an unreadable
-            run.
+        version: The newest event of the history. An unreadable run was read only up to an earlier
+            event.
     """
 
     run: Run | Unreadable
@@ -46,11 +48,11 @@ class Folded(NamedTuple):
 
 
 def fold_history(store: EventStore, run: Run | Unreadable) -> Folded:
-    """Fold what is stored of a run beyond a state.
+    """Fold the stored events of a run that come after a state.
 
     Args:
-        store: Where it lies.
-        run: The state so far; one without events for the whole history.
+        store: The event store.
+        run: The state so far; a run without events for the whole history.
 
     Raises:
         StoreFailure: The store failed.
@@ -63,14 +65,14 @@ def fold_history(store: EventStore, run: Run | Unreadable) -> Folded:
 def fold_stored(
     run: Run | Unreadable, stored: Iterable[Recorded], *, batch: int = BATCH
 ) -> Run | Unreadable:
-    """Fold stored events of a run onto a state, as `evolve` folds them one by one.
+    """Fold stored events of a run onto a state, with the same result as `evolve`.
 
-    What cannot be read, or does not fit, makes the run `Unreadable` from there on.
+    An event that cannot be read or does not fit makes the run `Unreadable` from there on.
 
     Args:
         run: The state so far.
-        stored: What follows, oldest first.
-        batch: Checks folded at a time, at most.
+        stored: The events that follow, oldest first.
+        batch: The most checks folded at a time.
     """
     begun = run
     checks: list[SeenCheck] = []
@@ -102,7 +104,7 @@ def _with(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | Unreadabl
 
 
 def _settled(run: Run) -> Run:
-    """Return a run that holds values of the models only; what reads a state relies on that."""
+    """Return a run that holds only model values, as readers of a state expect."""
     last = run.last_check
     if last is None:
         return run
@@ -112,7 +114,7 @@ def _settled(run: Run) -> Run:
         progress = _settled_value(Progress, run.progress)
     recent_checks = [_settled_past(one) for one in run.recent_checks]
     if event is not last.event:
-        # Made anew of the settled check, so that the two share their values.
+        # Rebuilt from the settled check, so that both share their values.
         recent_checks[-1] = past_check(event, last.at, last.version)
         last = LastCheck(event, last.at, last.version)
     tried = tuple(_settled_tries(one) if one.tries else one for one in run.instances)

@@ -1,9 +1,9 @@
-"""Group commit: appends of several threads that wait at the same time share one transaction.
+"""Group commit: appends that wait at the same time share one transaction.
 
-There is no thread of its own. Whoever finds nobody committing leads: it commits what waits, its own
-append first, and then hands the lead to the first that came meanwhile. So one thread at a time uses
-the store, an append that is alone goes straight through, and there is nothing to start, to stop or
-to lose when a process ends: whoever waits for an append is in it.
+There is no background thread. A thread that finds no commit in progress becomes the leader. It
+commits all waiting appends, its own first, then hands the lead to the first newcomer. So only one
+thread at a time uses the store, and a lone append goes straight through. Nothing must be started or
+stopped, and no append is lost when a process ends, since its caller still waits for it.
 """
 
 from collections import deque
@@ -28,29 +28,29 @@ from watchkeeper.ports.event_store import (
 )
 
 QUEUE_MAX = 1_000
-"""Appends that wait. More wait for a place, so memory is bounded when the disk is slow."""
+"""Waiting appends. Further ones wait for a place, so memory is bounded when the disk is slow."""
 
 BATCH_MAX = 100
-"""Appends in one transaction: beyond this the commit is a small part of the cost, and a larger one
-would only let the first of them wait for the last."""
+"""Appends in one transaction. Larger groups save little, since the commit is then a small part of
+the cost, and they make the first append wait for the last."""
 
 QUEUE_LIMIT = timedelta(seconds=30)
 """How long an append waits for a place in the queue."""
 
 CLOSE_LIMIT = timedelta(seconds=30)
-"""How long closing waits for the appends that wait."""
+"""How long closing waits for waiting appends."""
 
 _NO_APPEND = (ValueError, TypeError, OverflowError, AssertionError)
-"""What a store raises, having stored nothing, for values that it can't store at all."""
+"""Errors of a store for values that it can never store. Nothing is stored then."""
 
 
 class _Waiting:
-    """One append that waits, and what became of it.
+    """One waiting append and its outcome.
 
     Attributes:
-        turn: Held until there is something to do: an outcome to take, or the lead.
-        leads: It is the one that commits; changed under the committer's lock only.
-        outcome: What the store answered, or what is to be raised.
+        turn: A lock that is held until the append has an outcome or the lead.
+        leads: Whether it is the leader. Changed only under the committer's lock.
+        outcome: The store's answer, or the error to raise.
     """
 
     __slots__ = ("append", "leads", "outcome", "turn")
@@ -66,11 +66,11 @@ class _Waiting:
 class Committer:
     """An event store whose appends are committed in groups. Any thread may call any method.
 
-    Appends are stored in the order in which they came; each succeeds or fails alone.
+    Appends are stored in order of arrival. Each succeeds or fails alone.
 
     Args:
-        store: Where they are stored; closed along with the committer.
-        queue_max: Appends that wait at most.
+        store: The event store; closed together with the committer.
+        queue_max: The most appends that may wait.
         queue_limit: How long an append waits for a place among them.
     """
 
@@ -94,12 +94,12 @@ class Committer:
 
     @property
     def kind(self) -> str:
-        """What the store stands on; see the port."""
+        """The backend of the store; see the port."""
         return self._store.kind
 
     @property
     def waiting(self) -> int:
-        """How many appends wait for their transaction, or for a place among those that do."""
+        """How many appends wait for their transaction or for a place in the queue."""
         with self._changed:
             return len(self._queue) + self._crowded
 
@@ -121,11 +121,11 @@ class Committer:
         digest: bytes = b"",
         status: Sequence[StatusRow] = (),
     ) -> Appended:
-        """Store events in one transaction, all or none, maybe along with others; see the port.
+        """Store events in one transaction, maybe together with other appends; see the port.
 
         Raises:
-            StoreFailure: As in the port; also when too many appends waited for too long, or it
-                shared its transaction with one that was interrupted.
+            StoreFailure: As in the port. Also if too many appends waited for too long, or if an
+                append in the same transaction was interrupted.
         """
         if self._exclusive == get_ident():
             return self._store.append(writes, key=key, digest=digest, status=status)
@@ -147,14 +147,14 @@ class Committer:
     def append_batch(
         self, appends: Sequence[Append]
     ) -> list[Appended | VersionConflict | KeyReused]:
-        """Store several appends in one transaction; it is a group of its own; see the port."""
+        """Store several appends in one transaction, as a group of their own; see the port."""
         return self._store.append_batch(appends)
 
     @contextmanager
     def exclusive(self) -> Generator[None, None, None]:
         """Keep all other writers out until the first append of a block; see the port."""
         with self._store.exclusive():
-            # A group that is led meanwhile waits for the store, so this thread goes by itself.
+            # Another group waits for the store meanwhile, so this thread commits by itself.
             self._exclusive = get_ident()
             try:
                 yield
@@ -162,7 +162,7 @@ class Committer:
                 self._exclusive = None
 
     def _enter(self, mine: _Waiting) -> None:
-        """Take a place in the queue, and the lead when nobody has it."""
+        """Take a place in the queue, and the lead if it is free."""
         with self._changed:
             if len(self._queue) >= self._queue_max:
                 self._wait_for_place()
@@ -189,7 +189,7 @@ class Committer:
             )
 
     def _lead(self, mine: _Waiting) -> None:
-        """Commit what waits, give everybody their outcome, and hand on the lead."""
+        """Commit all waiting appends, hand out the outcomes, and pass on the lead."""
         with self._changed:
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_MAX))]
             if self._crowded:
@@ -201,7 +201,7 @@ class Committer:
                 one.outcome = one.outcome or _interrupted(error)
             raise
         finally:
-            # The next leader first: while its commit waits for the disk, the others go on.
+            # Wake the next leader first: while its commit waits for the disk, the others continue.
             self._leave(mine)
             for one in batch:
                 if one is not mine:
@@ -212,12 +212,12 @@ class Committer:
             outcomes = self._store.append_batch([one.append for one in batch])
         except StoreFailure as error:
             for one in batch:
-                # One each: a traceback belongs to one thread.
+                # One copy per append: a traceback belongs to one thread.
                 one.outcome = type(error)(str(error))
                 one.outcome.__cause__ = error
         except _NO_APPEND as error:
-            # Such as text that is no UTF-8. Each for itself, so that only whoever brought it hears
-            # of it.
+            # For example text that is not UTF-8. Retry each append alone, so that only the faulty
+            # one fails.
             if len(batch) == 1:
                 batch[0].outcome = error
                 return
@@ -228,7 +228,7 @@ class Committer:
                 one.outcome = outcome
 
     def _leave(self, mine: _Waiting) -> None:
-        """Hand on the lead; leave the queue, too, when the wait was interrupted."""
+        """Pass on the lead, and leave the queue if the wait was interrupted."""
         with self._changed:
             if mine.outcome is None and mine in self._queue:
                 self._queue.remove(mine)
@@ -243,7 +243,7 @@ class Committer:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Finish the appends that wait, take no more, and close the store; safe to call twice."""
+        """Finish waiting appends, refuse new ones, and close the store; safe to call twice."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -253,7 +253,7 @@ class Committer:
     # --- Reading -----------------------------------------------------------------------------
 
     def answer(self, key: str, *, digest: bytes = b"") -> Appended | None:
-        """Return what the append with a key stored; see the port."""
+        """Return the result of the append with a key; see the port."""
         return self._store.answer(key, digest=digest)
 
     def read(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Recorded]:
@@ -269,7 +269,7 @@ class Committer:
         return self._store.pages(stream, after=after)
 
     def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
-        """Return what `read_all` returns, with the bytes of events of these topics only."""
+        """Return the same page as `read_all`, but load bytes only for these topics."""
         return self._store.skim(topics, after=after, limit=limit)
 
     def head(self, stream: str) -> tuple[int, bytes]:
@@ -293,7 +293,7 @@ class Committer:
         return self._store.newest()
 
     def wait(self, *, after: int, limit: timedelta) -> bool:
-        """Wait until the ledger holds an event after a position, by any process, or the limit."""
+        """Wait until any process appends an event after a position, or until the limit."""
         return self._store.wait(after=after, limit=limit)
 
 

@@ -1,8 +1,8 @@
-"""Reads an export back into an empty store: each append as it was, verified before it is stored.
+"""Imports an export into an empty store and verifies each append first.
 
-The file is read twice: first whole, so that nothing of a file that was cut or changed is stored,
-then again to store it. Each batch is one transaction, so an import that was cut short goes on
-behind what the store holds, after comparing all of it.
+The file is read twice. The first pass checks the whole file, so that nothing of a truncated or
+changed file is stored. The second pass stores it. Each batch is one transaction. An interrupted
+import compares everything that the store holds and continues after it.
 """
 
 import base64
@@ -20,23 +20,23 @@ BATCH = 200
 """Appends in one transaction."""
 
 _KEY = b'{"key":'
-"""How the line of an idempotency key begins."""
+"""The start of an idempotency key's line."""
 
 LINE_BYTES_MAX = 64_000_000
-"""A longer line is no event of ours."""
+"""The longest line that can be an event of ours."""
 
 
 class BadExport(Exception):
-    """The file is no export, was cut short or changed. The message says where."""
+    """The file is not an export, or was truncated or changed. The message says where."""
 
 
 class OtherLedger(Exception):
-    """The store holds something else than the file's beginning. The message says what to do."""
+    """The store does not match the start of the file. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the last line of an export says."""
+    """The content of an export's last line."""
 
     events: int
     keys: int
@@ -45,11 +45,11 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did.
+    """The result of an import.
 
     Attributes:
-        events: How many it stored.
-        known: How many the store held already, from an import that was cut short.
+        events: The number of events that it stored.
+        known: The number of events that the store already held, from an interrupted import.
     """
 
     events: int
@@ -58,7 +58,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event of an export, whose place in its chain was checked."""
+    """One event of an export, with its place in the hash chain verified."""
 
     stream: str
     version: int
@@ -85,7 +85,7 @@ def check_export(lines: Iterable[bytes]) -> Summary:
     """Read a whole export without storing anything.
 
     Raises:
-        BadExport: It is none, or is not whole.
+        BadExport: The file is not a complete export.
     """
     digest = hashlib.sha256()
     held: bytes | None = None
@@ -111,7 +111,8 @@ def _counted(last: Mapping[str, Any], read: Summary, number: int) -> None:
     """Compare the last line with the lines before it.
 
     Raises:
-        BadExport: It says something else; the digest is told first, as other bytes explain all.
+        BadExport: It does not match. A wrong digest is reported first, since it explains all other
+            differences.
     """
     for name, meant, what in (
         ("sha256", read.sha256, "the digest of all bytes before it"),
@@ -130,19 +131,19 @@ def _counted(last: Mapping[str, Any], read: Summary, number: int) -> None:
 def import_lines(
     store: EventStore,
     lines: Iterable[bytes],
-    told: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Imported:
-    """Store what an export holds, in a store that is empty or holds its beginning.
+    """Store an export in a store that is empty or holds the start of the export.
 
     Args:
-        store: Where to.
-        lines: Of a file that `check_export` has read.
-        told: Called with the number of events read so far, after each transaction.
+        store: The target.
+        lines: The lines of a file that `check_export` accepted.
+        progress: Called with the number of events read so far, after each transaction.
 
     Raises:
-        BadExport: An event does not fit its chain; nothing from there on was stored.
-        OtherLedger: The store holds something else.
-        StoreFailure: The store failed; import again to go on.
+        BadExport: An event breaks its chain. Nothing from there on was stored.
+        OtherLedger: The store holds other events.
+        StoreFailure: The store failed. Import again to continue.
     """
     heads: dict[str, tuple[int, bytes]] = {}
     groups = _groups(lines, heads)
@@ -154,9 +155,9 @@ def import_lines(
         if len(batch) >= BATCH:
             stored += _store(store, batch)
             batch = []
-            told(known + stored)
+            progress(known + stored)
     stored += _store(store, batch)
-    told(known + stored)
+    progress(known + stored)
     return Imported(stored, known)
 
 
@@ -164,14 +165,14 @@ def events_of(lines: Iterable[bytes]) -> Iterator[Line]:
     """Yield the events of an export in order, each checked against the one before it.
 
     Raises:
-        BadExport: One does not fit its chain.
+        BadExport: An event breaks its chain.
     """
     for group in _groups(lines, {}):
         yield from group.events
 
 
 def _compare(store: EventStore, groups: Iterator[_Group]) -> int:
-    """Compare what the store holds with the beginning of the file; return how many events."""
+    """Compare the store's events with the start of the file; return their number."""
     newest, after = store.newest(), 0
     there = _held(store)
     while after < newest:

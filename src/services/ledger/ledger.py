@@ -1,4 +1,4 @@
-"""The application service: loads a run, decides, and appends what was decided, once."""
+"""The application service: loads a run, decides, and appends the result once."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -39,10 +39,10 @@ from watchkeeper.services.ledger.status_rows import rows_of_effects, rows_of_run
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """A command that was taken.
+    """The outcome of an accepted command.
 
     Attributes:
-        events: What it recorded; none when it adds nothing to the history.
+        events: The recorded events; empty if the command adds nothing to the history.
         run: The run after it.
         repeated: The idempotency key was known: these are the events of the first time.
     """
@@ -56,15 +56,15 @@ class Ledger:
     """Runs, output roots and effects, on one event store. Safe to use from several threads.
 
     Args:
-        store: Where the bytes lie.
-        scrubber: Takes secrets out before bytes are fixed; the one choke point.
-        states_max: Folded states kept in memory, of runs and of effects each.
+        store: The event store.
+        scrubber: Removes secrets before bytes are fixed; the only place where this happens.
+        states_max: The most folded states kept in memory, for runs and for effects each.
     """
 
     def __init__(
         self, store: EventStore, scrubber: Scrubber, *, states_max: int = STATES_MAX
     ) -> None:
-        """Start with empty caches; every state is folded when it is first asked for."""
+        """Start with empty caches. A state is folded when it is first requested."""
         self.store, self.scrubber = store, scrubber
         self.shapes: Sequence[Shape] = SHAPES
         self._runs: StateCache[Run | Unreadable] = StateCache(states_max)
@@ -73,7 +73,7 @@ class Ledger:
         self._box = SignalBox()
         self._lock = Lock()
         self._turns = Turns()
-        # All runs claim on the one stream `roots`, so no two threads do at once.
+        # All runs claim roots on the one stream `roots`, so threads take turns.
         self._claiming = RLock()
 
     # --- Reading -----------------------------------------------------------------------------
@@ -83,14 +83,14 @@ class Ledger:
         return [name.removeprefix("run/") for name in self.store.streams("run/")]
 
     def run(self, slug: str) -> Run | Unreadable:
-        """Return a run as recorded by now, by any process."""
+        """Return a run's current state, as recorded by any process."""
         known = self._runs.get(slug) or Run(slug)
         if isinstance(known, Unreadable):
             return known
         return self._runs.keep(slug, fold_history(self.store, known).run)
 
     def history(self, slug: str, *, after: int = 0) -> list[Event]:
-        """Return the events of a run beyond a version, oldest first; all of them unless given.
+        """Return the events of a run after a version, oldest first; by default all of them.
 
         Raises:
             Undecodable: One of them cannot be read by this code.
@@ -98,14 +98,14 @@ class Ledger:
         return self._events(run_stream(slug), after)
 
     def effects(self, slug: str) -> Effects:
-        """Return what became of a run's effects."""
+        """Return the state of a run's effects."""
         effects = self._effects.get(slug) or Effects()
         for event in self._events(effects_stream(slug), after=effects.version):
             effects = evolve_effects(effects, event)
         return self._effects.keep(slug, effects)
 
     def roots(self) -> Roots:
-        """Return which output roots are held."""
+        """Return the claimed output roots."""
         with self._lock:
             roots = self._roots
         for event in self._events(ROOTS, after=roots.version):
@@ -115,7 +115,7 @@ class Ledger:
         return roots
 
     def people(self) -> People:
-        """Return what holds for no single run: the standing waivers."""
+        """Return the state that applies to all runs: the standing waivers."""
         people = People()
         for event in self._events(PEOPLE):
             people = evolve_people(people, event)
@@ -145,16 +145,16 @@ class Ledger:
     def handle(
         self, slug: str, command: RunCommand, *, key: str | None = None
     ) -> Handled | Refused:
-        """Handle one command; return what it recorded, or why not.
+        """Handle one command; return the recorded events or the refusal.
 
         Args:
             slug: The run.
-            command: What is asked.
-            key: The same key again gets the first answer.
+            command: The command.
+            key: A repeated key returns the first answer.
 
         Raises:
-            VersionConflict: Other writers came first too many times in a row.
-            KeyReused: The key came again with another command.
+            VersionConflict: Too many conflicts with other writers in a row.
+            KeyReused: The key was used with another command.
             StoreFailure: The store failed; nothing of the command is stored.
         """
         with self._turns.of(slug):
@@ -172,7 +172,7 @@ class Ledger:
     def _try(
         self, slug: str, command: RunCommand, key: str | None, *, first: bool
     ) -> Handled | Refused | None:
-        """Decide once, and append; none when there is nothing to append to what is out of date."""
+        """Decide once, and append; None if nothing is to append and the state was stale."""
         run = self._cached(slug) if first else self.run(slug)
         if key is not None:
             known = self.store.answer(key, digest=digest_of(command))
@@ -182,7 +182,7 @@ class Ledger:
             return Refused(Refusal.RUN_UNREADABLE, f"{slug} after event {run.version}: {run.why}")
         outcome = decide(run, command)
         if (isinstance(outcome, Refused) or not outcome) and first and self._stale(run):
-            return None  # No append would show that other writers went on since.
+            return None  # Without an append, a conflict with other writers would go unnoticed.
         if isinstance(outcome, Refused):
             if outcome.records:
                 cause = Cause(command.actor, command.now, None, slug)
@@ -197,7 +197,7 @@ class Ledger:
         """Handle a command to the stream `people`, which holds for no single run.
 
         Raises:
-            VersionConflict: Other writers came first too many times in a row.
+            VersionConflict: Too many conflicts with other writers in a row.
         """
         with self._turns.of(PEOPLE):
             for attempt in ATTEMPTS:
@@ -215,7 +215,7 @@ class Ledger:
         raise contended(PEOPLE)
 
     def box(self) -> SignalBox:
-        """Return the signals that stand in no run's history."""
+        """Return the signals that are in no run's history."""
         with self._lock:
             box = self._box
         events = self._events(SIGNALS, after=box.version)
@@ -234,10 +234,10 @@ class Ledger:
         *,
         key: str | None = None,
     ) -> bool:
-        """Record what is decided on the box; false when the key was known, and nothing is new.
+        """Record a decision on the signal box; False if the key was known or nothing is new.
 
         Raises:
-            VersionConflict: Other writers came first too many times in a row.
+            VersionConflict: Too many conflicts with other writers in a row.
         """
         with self._turns.of(SIGNALS):
             for attempt in ATTEMPTS:
@@ -339,7 +339,7 @@ class Ledger:
         return Handled(tuple(events), after)
 
     def show_unreadable(self, run: Unreadable) -> None:
-        """Let `status` list a run whose history cannot be read; nothing is added to it."""
+        """Let `status` list a run with an unreadable history, without adding to it."""
         self.store.append([], status=rows_of_run(run, self.shapes))
 
     # --- Caches ------------------------------------------------------------------------------
@@ -355,18 +355,18 @@ class Ledger:
 
     @contextmanager
     def _alone(self, attempt: int) -> Generator[None, None, None]:
-        """Keep other writers out in the last attempt, so that it can't lose."""
+        """Keep other writers out in the last attempt, so that it cannot conflict."""
         if attempt < ATTEMPTS[-1]:
             yield
             return
-        # In this order everywhere: who claims a root appends afterwards.
+        # The same lock order everywhere: a root is claimed before the append.
         with self._claiming, self.store.exclusive():
             yield
 
     def _lost(self, slug: str, attempt: int) -> None:
-        """Take note of a conflict: the newer events are read on top of what is kept, at first.
+        """Handle a conflict: at first, newer events are read on top of the cached state.
 
-        A state that loses again is not believed: it may be ahead of a store that was restored.
+        A state that conflicts again is dropped: it may be ahead of a restored store.
         """
         if attempt > 0:
             self._runs.evict(slug)

@@ -1,4 +1,7 @@
-"""Follows the whole ledger in pages, in commit order, for everything that reacts to it."""
+"""Follows the whole ledger in pages, in commit order.
+
+Everything that reacts to the ledger reads it this way.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -8,31 +11,31 @@ from eventsourcing.persistence import ApplicationRecorder, Notification, Persist
 from watchkeeper.ports.event_store import EventStore, StoreAway, StoreFailure
 
 PAGE = 500
-"""Events in a page: one read for many, and still small in memory."""
+"""Events in a page: few reads, and still small in memory."""
 
 
 class Tailer:
-    """A place in the ledger that moves on over every event, interesting or not.
+    """A position in the ledger that moves over every event, relevant or not.
 
-    It reads through the `eventsourcing` library's own interface, so that whatever feeds on that
-    library's recorders sees the ledger as the watch does.
+    It reads through the interface of the `eventsourcing` library, so other users of that library's
+    recorders see the same ledger.
 
     Args:
-        recorder: The ledger, as the library knows it.
+        recorder: The ledger as a recorder of the library.
         store: The ledger, for waiting.
-        after: The position to begin behind; 0 catches up from the beginning.
+        after: Start after this position; 0 reads from the beginning.
     """
 
     def __init__(self, recorder: ApplicationRecorder, store: EventStore, after: int = 0) -> None:
-        """Begin behind a position."""
+        """Start after a position."""
         self._recorder = recorder
         self._store = store
         self.position = after
 
     def pages(self) -> Iterator[Sequence[Notification]]:
-        """Yield pages until the end of the ledger is reached; each moves the position on.
+        """Yield pages up to the end of the ledger; each page advances the position.
 
-        A page that is not full is the last: what came since then ends the next `wait` at once.
+        A page that is not full is the last. Later events end the next `wait` at once.
 
         Raises:
             StoreFailure: The ledger could not be read.
@@ -47,7 +50,7 @@ class Tailer:
                 return
 
     def wait(self, limit: timedelta) -> bool:
-        """Wait until any process appended something new, or the limit.
+        """Wait until any process appends something, or until the limit.
 
         Returns:
             Whether there is something to read.
@@ -60,6 +63,6 @@ class Tailer:
                 start=self.position, limit=PAGE, inclusive_of_start=False
             )
         except PersistenceError as error:
-            # The library's errors say nothing to the rest of us; the sentence is the store's own.
+            # The library's errors mean nothing to our callers; the sentence comes from the store.
             kind = StoreAway if isinstance(error.__cause__, StoreAway) else StoreFailure
             raise kind(str(error)) from error

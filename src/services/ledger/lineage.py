@@ -1,4 +1,4 @@
-"""Looks up in the ledger whose checkpoint a run would start from, and who rejected it."""
+"""Finds which run made a starting checkpoint, and who rejected it."""
 
 from collections.abc import Sequence
 
@@ -9,22 +9,23 @@ from watchkeeper.domain.values.places import contract_root
 from watchkeeper.services.ledger.ledger import Ledger
 
 ANCESTORS_MAX = 20
-"""Runs that are followed from descendant to ancestor; a lineage of three is long."""
+"""The most runs followed from descendant to ancestor; a lineage of three is long."""
 
 UNREAD_MAX = 5
-"""Unreadable runs that are named."""
+"""The most unreadable runs that are named."""
 
 
 def lineage_of(ledger: Ledger, path: str, own: Run | None = None) -> Lineage | None:
-    """Return what the recorded runs know of a checkpoint; none where none of them knows it.
+    """Return the recorded facts about a checkpoint; None if no run knows it.
 
-    A rejection by any run counts, whichever run wrote it: its root may have been used by two, or
-    moved by an amendment. So does the rejection of a checkpoint that its run started from.
+    A rejection by any run counts, since two runs may have used one root or an amendment may have
+    moved it. A rejection of the checkpoint that the run started from counts too.
 
     Args:
-        ledger: Where all runs are recorded.
-        path: The checkpoint's folder; empty for none.
-        own: The run itself, which is asked first: of what it validated others need not be asked.
+        ledger: The ledger of all runs.
+        path: The checkpoint's folder; empty if there is no checkpoint.
+        own: The run itself, which is checked first. If it validated the checkpoint, no other run is
+            checked.
     """
     if not path:
         return None
@@ -51,7 +52,7 @@ def lineage_of(ledger: Ledger, path: str, own: Run | None = None) -> Lineage | N
 
 
 def _found(runs: Sequence[Run], path: str) -> Lineage | None:
-    """Return the worst that any run knows of a checkpoint."""
+    """Return the worst fact that any run has about a checkpoint."""
     known = [said for run in runs if (said := _known(run, path)) is not None]
     return min(known, key=_goodness, default=None)
 
@@ -61,9 +62,9 @@ def _goodness(said: Lineage) -> tuple[bool, bool, bool]:
 
 
 def _compromised(runs: Sequence[Run], path: str) -> Lineage | None:
-    """Return the rejected checkpoint that the wanted one descends from; none where there is none.
+    """Return the rejected checkpoint that the wanted one descends from, or None.
 
-    A run that goes on from its own checkpoint descends from itself, which is asked already.
+    A run that continues from its own checkpoint descends from itself, which is already checked.
     """
     at = path
     for _ in range(ANCESTORS_MAX):
@@ -86,7 +87,7 @@ def _owns(run: Run, path: str) -> bool:
 
 
 def _known(run: Run, path: str) -> Lineage | None:
-    """Return what one run knows of a checkpoint; none where it is neither its own nor rejected."""
+    """Return one run's facts about a checkpoint; None if it is neither its own nor rejected."""
     rejected = next((why for at, why in run.rejected.items() if contract_root(at) == path), "")
     owns = _owns(run, path)
     if not owns and not rejected:
@@ -97,6 +98,6 @@ def _known(run: Run, path: str) -> Lineage | None:
     left = [one for one in run.operator.lineages if step.isdigit() and int(step) > one.above_step]
     if validated or not owns or not left:
         return said
-    # What was never listed has no rejection of its own; when it was written tells.
+    # A checkpoint that was never listed has no rejection of its own. Its write time decides.
     newest = max(left, key=lambda one: one.at)
     return said.model_copy(update={"left": newest.reason, "left_at": newest.at})

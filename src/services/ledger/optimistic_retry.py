@@ -1,4 +1,4 @@
-"""How a decision meets other writers: one at a time here, a few times again after others."""
+"""Retries a decision after conflicting writes by other processes."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -7,21 +7,22 @@ from threading import Lock
 from watchkeeper.ports.event_store import VersionConflict
 
 AGAIN_MAX = 3
-"""How often something is decided again after other writers came first.
+"""The number of retries after conflicts with other writers.
 
-Threads of one process take turns, so only other processes can come first: a watch, and commands
-that people give. The last time the others are kept out, so that nobody loses for ever to one who
-writes without end.
+Threads of one process take turns, so only other processes cause conflicts, for example a watch or a
+person's command. The last attempt keeps other writers out, so that a constant writer cannot block
+it forever.
 """
 
 TURNS = 1_024
-"""Locks for decisions. Two runs that share one wait for each other, which harms nobody."""
+"""Locks for decisions. Two runs may share a lock and then wait for each other, which is
+harmless."""
 
 ATTEMPTS = range(AGAIN_MAX + 1)
 
 
 def contended(what: str) -> VersionConflict:
-    """Return the error for who came last each time."""
+    """Return the error for a decision that lost every attempt."""
     return VersionConflict(
         f"{what}: other writers came first {len(ATTEMPTS)} times in a row. Nothing was stored. "
         "Try again; if it stays so, run `watchkeeper verify`."
@@ -29,20 +30,20 @@ def contended(what: str) -> VersionConflict:
 
 
 class Turns:
-    """Lets the threads of this process decide on one thing one after another.
+    """Lets the threads of this process decide on one thing in turn.
 
-    Without it, of two threads that decide on one state the second would always decide again.
+    Without it, the second of two threads on one state would always have to retry.
     """
 
     def __init__(self) -> None:
-        """Begin with nobody deciding."""
+        """Start with all locks free."""
         self._locks = tuple(Lock() for _ in range(TURNS))
 
     @contextmanager
     def of(self, *whats: str) -> Generator[None, None, None]:
-        """Wait until it is this thread's turn, and hold it for the length of a block."""
+        """Wait for this thread's turn, and hold it for the length of a block."""
         with ExitStack() as held:
-            # Always in the same order, so that no two wait for each other.
+            # Always in the same order, to avoid a deadlock.
             for place in sorted({hash(what) % TURNS for what in whats}):
                 held.enter_context(self._locks[place])
             yield

@@ -1,13 +1,14 @@
-"""Reads stored events many times faster than their models do, by structs made from those models.
+"""Fast readers of stored events: structs derived from the pydantic models.
 
-The pydantic models stay the only contract; a property test holds the structs equal to them.
+The structs read many times faster than the models. The models stay the only contract, and a
+property test checks that both agree.
 
-- `read_check` reads every field of a check, and takes nothing that the model does not take:
-  histories that are loaded or rebuilt are folded from it (`watchkeeper.services.ledger.fast_fold`).
-- `NarrowReader` reads the fields that are needed and skips the rest of the bytes unseen, for audits
-  of all events. Of what it reads only types and bounds are checked, so nothing is decided on it.
+- `read_check` reads every field of a check, and accepts nothing that the model refuses. Histories
+  are folded from it (`watchkeeper.services.ledger.fast_fold`).
+- `NarrowReader` reads only the needed fields and skips all other bytes, for audits of all events.
+  It checks only types and bounds, so no decision uses it.
 
-What a struct does not take, its model is asked for, which has the last word.
+If a struct refuses an event, its model has the last word.
 """
 
 import types
@@ -32,20 +33,20 @@ from watchkeeper.domain.values.people import Actor
 from watchkeeper.ports.event_store import EventStore, Recorded
 
 Fields = Mapping[str, Sequence[str]]
-"""Names of an event's fields that are needed, by topic. Other topics are passed over unread."""
+"""The needed fields of events, by topic. Other topics are skipped."""
 
 
 class PartialDecoder(msgspec.Struct, frozen=True, gc=False):
-    """One event, of which only some fields were read.
+    """One event with only some of its fields read.
 
-    A struct, which is made in a quarter of a tuple's time.
+    A struct takes a quarter of a tuple's time to make.
 
     Attributes:
         position: Its place in the whole ledger.
         stream: Its stream.
         version: Its place in the stream.
-        topic: Of today: that of a retired version's successor.
-        data: Has the fields that were asked for as attributes, with the values of the model.
+        topic: The current topic; for a retired version, the topic of its successor.
+        data: Has the requested fields as attributes, with the values of the model.
     """
 
     position: int
@@ -60,21 +61,21 @@ class NarrowReader:
 
     Args:
         fields: The fields by topic; every topic is one that is written today.
-        upcasts: How retired topics become those of today.
+        upcasts: Conversions from retired topics to current ones.
 
     Raises:
-        KeyError: A topic or a field that no model has.
+        KeyError: No model has this topic or field.
     """
 
     def __init__(self, fields: Fields, upcasts: Mapping[str, Upcast] = UPCASTS) -> None:
-        """Make the decoders; each is made once in a process."""
+        """Make the decoders; each is made once per process."""
         self._fields = {topic: tuple(names) for topic, names in fields.items()}
         self._decoders = {topic: _decoder(topic, names) for topic, names in self._fields.items()}
         self._upcasts = upcasts
         self._passed = type_of.keys() - self._decoders.keys()
 
     def read(self, recorded: Recorded) -> PartialDecoder | None:
-        """Read one stored event; none when it is of a topic that is not asked for.
+        """Read one stored event; None if its topic was not requested.
 
         Raises:
             Undecodable: The topic is unknown or newer than this code, or the bytes do not fit it.
@@ -90,7 +91,7 @@ class NarrowReader:
             return self._read_by_model(recorded)
 
     def _read_by_model(self, recorded: Recorded) -> PartialDecoder | None:
-        """Read slowly: what this code no longer writes, by its upcast; or refuse it."""
+        """Read an event with its model: upcast a retired topic, or refuse the event."""
         position, stream, version, topic, state, _ = recorded
         event = decode(stream, version, topic, state, self._upcasts)
         names = self._fields.get(event.data.topic)
@@ -123,12 +124,12 @@ class NarrowReader:
 
 
 def read_check(recorded: Recorded) -> SeenCheck:
-    """Read one stored check as its model would, and what stands around it.
+    """Read one stored check and its envelope, with the same result as its model.
 
-    Names that no model has, types, bounds and lengths are checked as the model checks them.
+    Unknown names, types, bounds and lengths are checked as the model checks them.
 
     Args:
-        recorded: Of the topic of checks.
+        recorded: A stored event with the topic of checks.
 
     Raises:
         Undecodable: The bytes do not fit it.
@@ -137,7 +138,7 @@ def read_check(recorded: Recorded) -> SeenCheck:
     try:
         found = _check_decoder().decode(state)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass  # NaN is a text, for one thing.
+        pass  # For example, NaN is stored as a text.
     else:
         if _is_actor(bytes(found.actor)):
             return SeenCheck(version, found.occurred_at, found.data)
@@ -149,7 +150,7 @@ def read_check(recorded: Recorded) -> SeenCheck:
 @cache
 def _check_decoder() -> "msgspec.json.Decoder[Any]":
     around = {name: _kind(f.annotation, f.metadata, whole=True) for name, f in _AROUND.items()}
-    # An actor has a pattern that is none of Python's, and there are few of them.
+    # The actor's pattern is not Python `re` syntax, and there are few actors.
     fields = {**around, "actor": msgspec.Raw, "data": struct_of(CheckRecorded, whole=True)}
     wire = msgspec.defstruct(
         "Stored", list(fields.items()), gc=False, frozen=True, forbid_unknown_fields=True
@@ -183,15 +184,15 @@ def _decoder(topic: str, names: tuple[str, ...]) -> "msgspec.json.Decoder[Any]":
 def struct_of(
     model: type[BaseModel], names: tuple[str, ...] | None = None, *, whole: bool = False
 ) -> type[msgspec.Struct]:
-    """Return a struct with a model's fields, or those of them that are named.
+    """Return a struct with all fields of a model, or with the named ones.
 
     Args:
         model: A value without circles, so that the collector need not look for any.
-        names: Of the fields; none for all.
-        whole: It takes nothing that the model does not take.
+        names: The fields; None for all.
+        whole: The struct accepts nothing that the model refuses.
 
     Raises:
-        TypeError: That cannot be had.
+        TypeError: No such struct is possible.
     """
     if whole:
         rules = model.__pydantic_decorators__
@@ -219,13 +220,13 @@ def struct_of(
 
 def _default(field: FieldInfo, kind: Any) -> Any:
     value = field.get_default(call_default_factory=True, validated_data={})
-    # As it would stand in the bytes, so that a default is of the same kind as what was read.
+    # In stored form, so that a default has the same type as a value that was read.
     text = msgspec.json.encode(_plain(value))
     decoder = msgspec.json.Decoder(kind, strict=False)
     same = decoder.decode(text)
     if isinstance(same, dict):
         return msgspec.field(default_factory=lambda: decoder.decode(text))
-    return same  # It cannot be changed, so all have the same one.
+    return same  # It is immutable, so all can share it.
 
 
 def _plain(value: Any) -> Any:
@@ -239,7 +240,7 @@ def _kind(annotation: Any, metadata: Sequence[Any] = (), *, whole: bool = False)
     """Return the type that decodes to what pydantic gives for an annotation.
 
     Raises:
-        TypeError: `whole` is asked for, and a rule of the annotation cannot be had.
+        TypeError: `whole` is set, and a rule of the annotation cannot be expressed.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -277,7 +278,7 @@ def _bare_kind(annotation: Any, origin: Any, arguments: tuple[Any, ...], *, whol
     if origin in (Union, types.UnionType):
         return Union[tuple(_kind(one, whole=whole) for one in arguments)]  # noqa: UP007
     if origin is tuple:
-        # Built by call: what stands in brackets is read as a type by a checker.
+        # Built by a call: a type checker would read brackets as a type.
         kinds = tuple(one if one is ... else _kind(one, whole=whole) for one in arguments)
         return tuple.__class_getitem__(kinds)
     if origin is dict:

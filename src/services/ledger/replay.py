@@ -1,8 +1,7 @@
-"""Replays old histories through today's code, and says where it would give something else.
+"""Replays old histories through today's code and reports differences.
 
-What is compared was recorded or kept when the history was made: the status row, the digest of each
-logbook that was pushed, and what followed from each check. So a change of a fold, of a renderer or
-of a rule shows before it meets a run.
+It compares what was recorded at the time: the status row, the digest of each pushed logbook, and
+the result of each check. So a changed fold, renderer or rule shows up before it affects a run.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ from watchkeeper.projections.status.shapes import SHAPES, Shape
 
 
 class Stored(Protocol):
-    """What is read of a stored event."""
+    """The parts of a stored event that a replay reads."""
 
     @property
     def version(self) -> int:
@@ -44,7 +43,7 @@ class Stored(Protocol):
 
 
 class Judged(Protocol):
-    """One check, with what followed from it then and now."""
+    """One check, with its recorded result and today's result."""
 
     @property
     def version(self) -> int:
@@ -53,12 +52,12 @@ class Judged(Protocol):
 
     @property
     def recorded(self) -> tuple[RunEvent, ...]:
-        """What was recorded with it."""
+        """The recorded result."""
         ...
 
     @property
     def now(self) -> tuple[RunEvent, ...]:
-        """What the rules say today."""
+        """The result of today's rules."""
         ...
 
 
@@ -73,8 +72,8 @@ class History:
     Attributes:
         slug: The run.
         run: Its events.
-        effects: The events beside it.
-        rows: Its status rows by part; none where none are at hand, as in an export.
+        effects: The events of its effects stream.
+        rows: Its status rows by part; empty if there are none, as in an export.
     """
 
     slug: str
@@ -85,13 +84,13 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where today's code gives something else; the first of its run.
+    """The first difference that today's code makes in a run.
 
     Attributes:
         run: The slug.
-        version: Of the event at which it shows.
+        version: The event at which it shows.
         kind: `unreadable`, `decision`, `logbook` or `status`.
-        says: What was, and what would be.
+        says: The old result and the new one.
     """
 
     run: str
@@ -108,19 +107,19 @@ def histories(store: EventStore, slugs: Iterable[str]) -> Iterator[History]:
         for row in live_rows(stored):
             kept.setdefault(row.run, {})[row.part] = row.row
     for slug in slugs:
-        run, beside = store.read(f"run/{slug}"), store.read(effects_stream(slug))
-        yield History(slug, run, beside, kept.get(slug, {}))
+        run, effects_events = store.read(f"run/{slug}"), store.read(effects_stream(slug))
+        yield History(slug, run, effects_events, kept.get(slug, {}))
 
 
 def replay(
     history: History, judge: Judge | None = None, shape: Shape = SHAPES[-1]
 ) -> Difference | None:
-    """Replay one run; return the first difference, or none.
+    """Replay one run; return the first difference, or None.
 
     Args:
         history: As stored.
-        judge: Judges its checks again; none to leave decisions alone.
-        shape: Of the status rows.
+        judge: Judges its checks again; None to skip decisions.
+        shape: The shape of the status rows.
     """
     slug = history.slug
     events: list[Event] = []
@@ -135,16 +134,16 @@ def replay(
             return Difference(slug, one.version, "unreadable", run.why)
         folded = run
         events.append(event)
-    beside: list[Event] = []
+    effects_events: list[Event] = []
     for one in history.effects:
         try:
-            beside.append(decode(effects_stream(slug), one.version, one.topic, one.state))
+            effects_events.append(decode(effects_stream(slug), one.version, one.topic, one.state))
         except Undecodable as error:
             return Difference(slug, one.version, "unreadable", f"its effects: {error}")
     found = [
         _decisions(slug, events, judge),
-        _logbooks(slug, events, beside),
-        _rows(history, folded, beside, shape),
+        _logbooks(slug, events, effects_events),
+        _rows(history, folded, effects_events, shape),
     ]
     return min((one for one in found if one is not None), key=lambda d: d.version, default=None)
 
@@ -167,10 +166,14 @@ def _named(fact: RunEvent) -> str:
     return fact.topic.removeprefix("run.").rpartition(".")[0]
 
 
-def _logbooks(slug: str, events: Sequence[Event], beside: Sequence[Event]) -> Difference | None:
-    """Compare each logbook that was pushed with what is rendered today."""
+def _logbooks(
+    slug: str, events: Sequence[Event], effects_events: Sequence[Event]
+) -> Difference | None:
+    """Compare each pushed logbook with today's rendering."""
     pushed = {
-        event.data.version: event.data for event in beside if isinstance(event.data, LogbookPushed)
+        event.data.version: event.data
+        for event in effects_events
+        if isinstance(event.data, LogbookPushed)
     }
     book = EMPTY
     for event in events:
@@ -182,12 +185,14 @@ def _logbooks(slug: str, events: Sequence[Event], beside: Sequence[Event]) -> Di
     return None
 
 
-def _rows(history: History, run: Run, beside: Sequence[Event], shape: Shape) -> Difference | None:
+def _rows(
+    history: History, run: Run, effects_events: Sequence[Event], shape: Shape
+) -> Difference | None:
     if history.rows is None:
         return None
-    effects = reduce(evolve_effects, beside, Effects())
+    effects = reduce(evolve_effects, effects_events, Effects())
     wanted = {"run": shape.run(run)}
-    if beside:
+    if effects_events:
         wanted["effects"] = shape.effects(effects)
     for part, row in wanted.items():
         there = history.rows.get(part)
@@ -195,7 +200,7 @@ def _rows(history: History, run: Run, beside: Sequence[Event], shape: Shape) -> 
             says = f"its {part} row of status is missing: `ledger rebuild status`"
             return Difference(history.slug, run.version, "status", says)
         was, now = json.loads(there), json.loads(json.dumps(row))
-        # An earlier release did not write what it knew nothing of.
+        # An earlier release did not write fields that it did not know.
         differ = sorted(key for key in was if was[key] != now.get(key))
         if differ:
             says = f"its {part} row of status differs in {', '.join(differ)}"

@@ -1,8 +1,8 @@
-"""Which runs to look at: at the start all of them, whoever needs the watch first; then what grew.
+"""Which runs to look at: all of them at the start, then those that grew.
 
-The names of all streams say which runs there are, so no event is read to begin. Status rows, which
-each append wrote in its own transaction, say who comes first. They decide about nothing else: a run
-whose row is wrong or missing is looked at a little later, and every run is looked at.
+The stream names list all runs, so the start reads no events. The status rows decide only the order;
+each append wrote them in its own transaction. A run with a wrong or missing row is looked at a
+little later, but every run is looked at.
 """
 
 import json
@@ -18,20 +18,20 @@ from watchkeeper.projections.status.live_row import StoredRow, live_rows
 from watchkeeper.services.ledger.ledger_feed import Tailer
 
 AT_ONCE = timedelta(milliseconds=200)
-"""How long a turn goes on with the runs that were there at the start: what is due by then begins
-before the rest is read. A check every two minutes does not feel it."""
+"""How long a turn spends on the initial runs. Due acts then begin before the remaining runs are
+read. The delay is small next to a check every two minutes."""
 
 
 class Changes:
-    """Names of runs to look at, in turns.
+    """Yields the names of runs to look at, turn by turn.
 
     Args:
-        recorder: The ledger, as the library knows it.
+        recorder: The ledger as a recorder of the `eventsourcing` library.
         store: The ledger.
     """
 
     def __init__(self, recorder: ApplicationRecorder, store: EventStore) -> None:
-        """Begin with nothing named."""
+        """Start with no run named."""
         self._store = store
         self._tailer = Tailer(recorder, store)
         self._begun = False
@@ -43,13 +43,13 @@ class Changes:
         return self._begun and not self._left
 
     def turn(self) -> Iterator[str]:
-        """Yield runs that grew since they were named last, then some of those never named.
+        """Yield runs that grew since they were last named, then some that were never named.
 
         Raises:
             StoreFailure: The ledger could not be read.
         """
         if not self._begun:
-            # Before the names: what is appended between the two is named twice, and never missed.
+            # Read before the names: an append between the two is named twice, but never missed.
             self._tailer.position = self._store.newest()
             self._left = dict.fromkeys(in_order(_runs(self._store), self._store.status_rows()))
             self._begun = True
@@ -68,13 +68,13 @@ class Changes:
                 return
 
     def wait(self, limit: timedelta) -> None:
-        """Wait until something is appended, or the limit; not at all while runs are left."""
+        """Wait for an append or the limit; do not wait while runs are left."""
         if self.whole:
             self._tailer.wait(limit)
 
 
 def run_of(stream: str) -> str:
-    """Return whose stream it is; empty when it is no run's.
+    """Return the run of a stream; empty if it belongs to no run.
 
     >>> run_of("run/hero"), run_of("effects/hero"), run_of("roots")
     ('hero', 'hero', '')
@@ -89,17 +89,17 @@ def _runs(store: EventStore) -> list[str]:
 
 
 def in_order(slugs: Iterable[str], rows: Iterable[StoredRow]) -> list[str]:
-    """Return runs in the order in which they need somebody.
+    """Return runs in order of urgency.
 
-    First those that a human wants stopped, then those that something is due for, by when, then
-    those of which no row tells, then the rest.
+    First come runs that a human wants stopped, then runs with due acts by due time, then runs
+    without a row, then the rest.
 
     Args:
         slugs: All runs.
         rows: Status rows as stored.
     """
-    told = {row.run: row.row for row in live_rows(rows) if row.part == "run"}
-    return sorted(slugs, key=lambda slug: _need(told.get(slug, "")))
+    by_run = {row.run: row.row for row in live_rows(rows) if row.part == "run"}
+    return sorted(slugs, key=lambda slug: _need(by_run.get(slug, "")))
 
 
 def _need(text: str) -> tuple[int, str]:

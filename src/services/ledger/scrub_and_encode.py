@@ -1,4 +1,4 @@
-"""Fixes the bytes of new events: envelope, scrubbing, and reading back what will be read later."""
+"""Fixes the bytes of new events: envelope, scrubbing, and a read-back check."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from watchkeeper.ports.event_store import Write
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What goes into the envelopes of one append."""
+    """The envelope fields that the events of one append share."""
 
     actor: Actor
     now: datetime
@@ -34,7 +34,7 @@ class Cause:
 def fix_bytes(
     scrubber: Scrubber, stream: str, version: int, facts: Sequence[Fact], cause: Cause
 ) -> tuple[Write, list[Event]]:
-    """Fix the bytes of new events, scrubbed, and read them back as they will be read."""
+    """Scrub new events and fix their bytes, and read them back as later readers will."""
     rows: list[tuple[str, bytes]] = []
     events: list[Event] = []
     recorded_at = clock.now()
@@ -45,7 +45,7 @@ def fix_bytes(
             occurred_at=_occurred(fact, cause.now),
             recorded_at=recorded_at,
             actor=cause.actor,
-            # What follows in one append was caused by what comes first in it.
+            # The first event of an append is the cause of the others.
             cause=str(first) if events else None,
             correlation=cause.correlation,
             key=cause.key,
@@ -56,13 +56,13 @@ def fix_bytes(
         if counts:
             state = to_json(clean).encode()
         rows.append((topic, state))
-        # What is stored is what is folded: a scrubbed text reads the same now and later.
+        # Fold exactly what is stored, so that a scrubbed text reads the same now and later.
         events.append(decode(stream, place, topic, state))
     return Write(stream, version, tuple(rows)), events
 
 
 def _occurred(fact: Fact, now: datetime) -> datetime:
-    """Return when a fact was true outside, by the best clock that it carries."""
+    """Return when a fact was true outside, by its best clock."""
     match fact:
         case InstanceLaunched(launched_at=launched_at, adopted=False):
             return launched_at
@@ -83,10 +83,10 @@ def to_json(value: object) -> str:
 
 
 def digest_of(command: Command) -> bytes:
-    """Return what must be the same when a key comes again: what was asked, not when.
+    """Return the digest of a command's content without its time, to compare repeated keys.
 
-    Two schedulers that fire one check read the outside at different moments, and one signal comes
-    by several ways at several times, so these are known by their keys alone.
+    Checks and signals are compared by key only. Two schedulers of one check read the outside at
+    different moments, and one signal may arrive on several ways.
     """
     asked: Mapping[str, Any] = {}
     if not isinstance(command, RecordCheck | ReceiveSignal):

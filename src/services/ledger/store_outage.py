@@ -1,6 +1,7 @@
-"""Waits for a ledger that is away, and does nothing meanwhile.
+"""Waits while the ledger is unavailable, and does nothing meanwhile.
 
-Its server is restarted, or another process, such as a backup, keeps its file locked.
+For example, its server is restarting, or another process, such as a backup, holds a lock on its
+file.
 """
 
 import logging
@@ -16,39 +17,39 @@ log = logging.getLogger(__name__)
 RETRY_FIRST = timedelta(seconds=1)
 RETRY_LONGEST = timedelta(seconds=25)
 RETRY_JITTER = 0.2
-"""A ledger that is back is seen within half a minute."""
+"""The longest wait between retries. A ledger that is back is seen within half a minute."""
 
 TELL_EVERY = timedelta(minutes=1)
-"""Between two words that it is still away."""
+"""The time between two log messages during an outage."""
 
 LOOK_EVERY = timedelta(milliseconds=100)
-"""How long the end of the process may have to wait."""
+"""How long a stop of the process may be delayed."""
 
 
 def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
-    """Wait until a ledger can be used again; say whether it can, and not the process ends first.
+    """Wait until a ledger is back; False if the process stops first.
 
     Args:
         store: The ledger.
-        stop: Set when the process ends.
-        error: How it was found to be away.
+        stop: Set when the process stops.
+        error: The error that revealed the outage.
 
     Raises:
-        StoreFailure: Something is wrong with it, which waiting does not mend.
+        StoreFailure: The ledger has a fault that waiting cannot fix.
     """
     log.warning("the ledger is away, and nothing is done until it is back: %s", error)
-    since, told = clock.Timer(), clock.Deadline.after(TELL_EVERY)
+    since, next_word = clock.Timer(), clock.Deadline.after(TELL_EVERY)
     backoff = clock.ExponentialBackoff(RETRY_FIRST, RETRY_LONGEST, factor=2, jitter=RETRY_JITTER)
     while _wait(stop, backoff.next_wait()):
         try:
             store.newest()
-            # What is locked can be read all the while: nothing is appended as everything is.
+            # A locked file can still be read, so an empty append tests writing as well.
             store.append([])
         except StoreAway as again:
-            if told.expired():
+            if next_word.expired():
                 ago = elapsed(since.elapsed())
                 log.warning("the ledger is still away, for %s: %s", ago, again)
-                told = clock.Deadline.after(TELL_EVERY)
+                next_word = clock.Deadline.after(TELL_EVERY)
             continue
         log.warning("the ledger is back after %s: the watch goes on", elapsed(since.elapsed()))
         return True
@@ -56,7 +57,7 @@ def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
 
 
 def _wait(stop: Signal, wait: timedelta) -> bool:
-    """Wait a little; false when the process ends. By looks: not every signal wakes who waits."""
+    """Wait a little; False if the process stops. It polls, since not every signal ends a wait."""
     deadline = clock.Deadline.after(wait)
     while not deadline.expired():
         if stop.is_set():

@@ -1,7 +1,8 @@
-"""Verifies a home without trusting it: bytes, histories, views, and what the remotes witnessed.
+"""Verifies a home without trusting it: bytes, histories, views and remotes.
 
-A hash chain proves order inside one copy. Only a head that somebody else holds proves which copy,
-so the trailers of pushed logbook commits and seal tags are compared with the chain.
+A hash chain proves the order inside one copy. Only a head that a third party holds proves which
+copy is the right one. So the chain is compared with the trailers of pushed logbook commits and seal
+tags.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ from watchkeeper.services.ledger.ledger import run_stream
 
 _HEAD = re.compile(r"^(\d+) sha256:([0-9a-f]{64})$")
 _NEWER = "newer than this code"
-"""In the words of `Undecodable` for what a later release wrote."""
+"""The words of `Undecodable` for events of a later release."""
 
 _AT_ONCE = nullcontext()
 
@@ -37,15 +38,15 @@ _MARK = re.compile(r"«redacted:[^»]+»")
 
 @dataclass(slots=True)
 class Report:
-    """What a verification found.
+    """The findings of a verification.
 
     Attributes:
-        problems: What is broken, one sentence each.
-        unchecked: What could not be checked, and why.
+        problems: Everything that is broken, one sentence each.
+        unchecked: Everything that could not be checked, and why.
         runs: How many runs were read.
         events: How many events were read.
-        redactions: Marks that stand where secrets were.
-        notes: What was left out, and need not be looked at.
+        redactions: Marks in the place of removed secrets.
+        notes: Checks that were skipped and need no attention.
     """
 
     problems: list[str]
@@ -57,14 +58,14 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 intact, 1 broken, 2 cannot tell; never intact by default."""
+        """0 intact, 1 broken, 2 unknown; never intact by default."""
         if self.problems:
             return 1
         return 2 if self.unchecked else 0
 
 
 LOOKS = 3
-"""Looks at a run whose rows differ while others append to it, before it is called unchecked."""
+"""Attempts on a run whose rows differ while others append, before it counts as unchecked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Rows:
 
     Attributes:
         rows: By run and part.
-        newest: The newest event as they began to be read. What is younger they may not tell of.
+        newest: The newest event when the read of the rows began. The rows may lack later events.
     """
 
     rows: Mapping[tuple[str, str], str]
@@ -91,11 +92,11 @@ def audit(
     """Verify every history in a store.
 
     Args:
-        store: Opened after its bytes were verified.
-        outside: For the git remotes that witnessed the histories.
+        store: The store, opened after its bytes were verified.
+        outside: The ports, for the git remotes that witnessed the histories.
         report: Filled in.
-        remotes: Compare with the remotes, too.
-        told: Called with how many runs were verified, and of how many.
+        remotes: Compare with the remotes too.
+        told: Called with the number of verified runs and the total.
     """
     rows, slugs = rows_of(store), slugs_of(store)
     for done, slug in enumerate(slugs, 1):
@@ -105,13 +106,13 @@ def audit(
 
 
 def rows_of(store: EventStore) -> Rows:
-    """Read the rows of status that histories are compared with."""
+    """Read the status rows to compare histories with."""
     newest = store.newest()
     return Rows({(row.run, row.part): row.row for row in live_rows(store.status_rows())}, newest)
 
 
 def slugs_of(store: EventStore) -> list[str]:
-    """Return the runs that have a history, in the order in which they are verified."""
+    """Return the runs that have a history, in order of verification."""
     return [stream.removeprefix("run/") for stream in store.streams("run/")]
 
 
@@ -128,13 +129,13 @@ def audit_run(
     """Verify the history of one run.
 
     Args:
-        store: Opened after its bytes were verified.
-        outside: For the git remotes that witnessed it.
+        store: The store, opened after its bytes were verified.
+        outside: The ports, for the git remotes that witnessed it.
         rows: The live rows of status.
         slug: The run.
         report: Filled in.
-        remotes: Compare with the remotes, too.
-        turn: Held while remotes are asked: their mirrors are for one process at a time.
+        remotes: Compare with the remotes too.
+        turn: Held while remotes are read, since only one process at a time may use their mirrors.
     """
     report.runs += 1
     run, recorded, events = _read_run(store, slug, report)
@@ -151,7 +152,7 @@ def audit_run(
 
 
 def audit_rest(store: EventStore, rows: Rows, slugs: Sequence[str], report: Report) -> None:
-    """Verify what belongs to no run with a history, after all that do."""
+    """Verify everything that belongs to no run with a history. Call it after all runs."""
     known = {(slug, part) for slug in slugs for part in ("run", "effects")}
     for run, _ in sorted(rows.rows.keys() - known):
         report.problems.append(f"{run}: a status row without a history")
@@ -159,7 +160,7 @@ def audit_rest(store: EventStore, rows: Rows, slugs: Sequence[str], report: Repo
 
 
 _LATER = ("declined_because", "outbox")
-"""Keys of rows that an earlier release did not write for the same history."""
+"""Keys of rows that an earlier release did not write."""
 
 
 def _stored(store: EventStore, stream: str, report: Report) -> list[Recorded]:
@@ -175,7 +176,7 @@ def _decoded(store: EventStore, stream: str, report: Report) -> list[Event]:
 
 
 def _unreadable(what: str, why: str, report: Report) -> None:
-    """Note what can't be read: broken, unless only a later release of this code can judge it."""
+    """Report unreadable data as broken, or as unchecked if a later release wrote it."""
     found = report.unchecked if _NEWER in why else report.problems
     found.append(f"{what}: {why}")
 
@@ -223,7 +224,7 @@ def _shared(store: EventStore, report: Report) -> None:
 def _compare_views(
     store: EventStore, rows: Rows, run: Run, effects: Effects | None, report: Report
 ) -> None:
-    """Every projection equals its rebuild. What a watch appends meanwhile is looked at again."""
+    """Check that every projection equals its rebuild; retry if a watch appends meanwhile."""
     again = Report([], [])
     for _ in range(LOOKS):
         found = [*_differing(rows, (run.slug, "run"), status_row(run))]
@@ -257,7 +258,7 @@ def _differing(rows: Rows, key: tuple[str, str], expected: object) -> Iterator[s
     try:
         there, rebuilt = json.loads(found), json.loads(json.dumps(expected))
         for name in _LATER:
-            # Rows of an older release have no such key; the next append writes it.
+            # Rows of an older release lack this key. The next append writes it.
             if name not in there:
                 rebuilt.pop(name, None)
         same = there == rebuilt
@@ -318,7 +319,7 @@ def _witnessed(
 
 
 def _milestones(outside: Outside, run: Run, effects: Effects, report: Report) -> None:
-    """Every tag of a milestone that was pushed is still on its commit."""
+    """Check that every pushed milestone tag is still on its commit."""
     code = contract_of(run).code
     for tag, commit in effects.milestones.items():
         try:
@@ -331,7 +332,7 @@ def _milestones(outside: Outside, run: Run, effects: Effects, report: Report) ->
 
 
 def check_evidence(files: Iterable[tuple[str, Callable[[], bytes]]], report: Report) -> None:
-    """Compare kept observations with their digests; one that was erased is no problem."""
+    """Compare kept observations with their digests. An erased observation is no problem."""
     for digest, read in files:
         if hashlib.sha256(read()).hexdigest() != digest:
             report.problems.append(f"evidence {digest[:12]} does not have its digest")

@@ -1,9 +1,9 @@
-"""Brings logbooks to a git remote, so that a remote nobody here controls is a witness.
+"""Pushes logbooks to a git remote, which then serves as a witness.
 
-One commit takes in all runs of a branch that are behind. The logbook is a projection, so a lost
-race is settled by rendering again on the new head: nothing is ever rebased, merged or forced. What
-stands in a file must be what was rendered there last; anything else was written by somebody else,
-and that run alone is left out and told of.
+One commit brings all outdated runs of a branch up to date. The logbook is a projection, so a lost
+race is resolved by rendering again on the new head. Nothing is ever rebased, merged or forced. A
+file must hold the last rendering. If it holds anything else, somebody else wrote it, and only that
+run is left out and reported.
 """
 
 import hashlib
@@ -32,19 +32,19 @@ from watchkeeper.services.ledger.ledger import Ledger
 log = logging.getLogger(__name__)
 
 RACES_MAX = 20
-"""Lost races in a row before the push counts as failed and waits for its retry."""
+"""The number of lost races in a row after which a push fails and waits for its retry."""
 
 _HEAD = re.compile(r"^(\d+) sha256:[0-9a-f]{64}$")
 
 
 @dataclass(slots=True)
 class Pushed:
-    """What became of the logbooks of one branch.
+    """The result of a push for the logbooks of one branch.
 
     Attributes:
-        recorded: Runs whose logbook is on the remote, as was recorded now.
-        left_out: Why a run has no part in the commit, by run: its file is not ours alone.
-        faults: Bugs of ours that one run's logbook met, by run; the others went on.
+        recorded: Runs whose logbook is now recorded as held by the remote.
+        left_out: Runs left out of the commit, each with the reason: others wrote its file.
+        faults: Our own bugs in one run's logbook, by run. Other runs were not affected.
     """
 
     recorded: set[str] = field(default_factory=set[str])
@@ -53,16 +53,16 @@ class Pushed:
 
 
 class _NotOurs(Exception):
-    """The file on the remote is not what this ledger rendered there."""
+    """The file on the remote is not a rendering of this ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Book:
-    """One run's logbook as it is now, beside what stands on the remote.
+    """One run's current logbook, with the file on the remote.
 
     Attributes:
-        there: The bytes on the remote; none where there is no file yet.
-        since: The version that they were rendered at; 0 where there is none.
+        there: The bytes on the remote; None if there is no file yet.
+        since: The version that they were rendered at; 0 without a file.
     """
 
     run: Run
@@ -76,20 +76,20 @@ class _Book:
 
     @property
     def version(self) -> int:
-        """The event up to which it was rendered."""
+        """The newest event in the rendering."""
         return self.events[-1].version
 
 
 def push_logbook(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> bool:
-    """Bring one run's logbook on its remote up to date, at once.
+    """Bring one run's logbook on its remote up to date, immediately.
 
     Returns:
-        Whether something was recorded: not where the rendered bytes are on the remote already.
+        Whether something was recorded. False if the remote already holds the rendered bytes.
 
     Raises:
-        LogbookRefused: Its place is not allowed, or holds something that is not ours.
+        LogbookRefused: Its path is not allowed or holds a foreign file.
         Unavailable: The remote gives no answer.
-        PushRaced: Other writers came first too many times in a row.
+        PushRaced: Too many lost races with other writers in a row.
     """
     pushed = push_logbooks(ledger, outside, [run], actor)
     for error in pushed.faults.values():
@@ -104,23 +104,23 @@ def push_logbooks(
     outside: Outside,
     runs: Sequence[Run],
     actor: Actor,
-    told_to_leave: Callable[[], bool] = lambda: False,
+    is_stopping: Callable[[], bool] = lambda: False,
 ) -> Pushed:
     """Bring the logbooks of runs that share a remote and branch up to date, in one commit.
 
-    The remote is asked before anything is sent: what landed before a crash, or without an answer,
-    is found there and recorded, and not sent again.
+    The remote is read before anything is sent. An earlier push that landed before a crash or
+    without an answer is found there and recorded, and not sent again.
 
     Args:
-        ledger: Where it is recorded.
+        ledger: The ledger that records the result.
         outside: The ports.
-        runs: At least one; all of one remote and branch.
-        actor: Who pushes.
-        told_to_leave: Asked before each look at the remote.
+        runs: At least one run; all have the same remote and branch.
+        actor: The actor of the push.
+        is_stopping: Called before each read of the remote.
 
     Raises:
-        Unavailable: The remote gives no answer. Runs that were tried have that on record.
-        PushRaced: Other writers came first too many times in a row.
+        Unavailable: The remote gives no answer. The attempted runs have that on record.
+        PushRaced: Too many lost races with other writers in a row.
     """
     result = Pushed()
     runs = _in_allowed_places(ledger, outside, runs, result)
@@ -133,7 +133,7 @@ def push_logbooks(
         initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5), factor=2, jitter=1
     )
     for _ in range(RACES_MAX):
-        if told_to_leave():
+        if is_stopping():
             raise Unavailable("git", "the watch was told to stop")
         head = remote.fetch()
         books = _books(ledger, remote, head, runs, result)
@@ -165,13 +165,13 @@ def trailers(run: str, head: str) -> str:
 def _in_allowed_places(
     ledger: Ledger, outside: Outside, runs: Sequence[Run], result: Pushed
 ) -> list[Run]:
-    """Leave out the runs whose logbook may not lie where their contract says."""
+    """Leave out the runs whose contract names a forbidden logbook path."""
     folders = outside.logbook_folders()
     allowed: list[Run] = []
     for run in runs:
         contract = contract_of(run)
         path, pushed = logbook_path_of(contract), ledger.effects(run.slug).pushed
-        # A launched run keeps the place that it had before the home had a list of folders.
+        # A launched run keeps its path from before the home had a list of folders.
         keeps = bool(run.instances) and pushed is not None and pushed.path == path
         problem = logbook_problem(path, contract.logbook.branch, folders)
         if keeps:
@@ -186,13 +186,13 @@ def _in_allowed_places(
 def _books(
     ledger: Ledger, remote: GitRemote, head: BranchHead, runs: Sequence[Run], result: Pushed
 ) -> list[_Book]:
-    """Render every logbook and read what stands in its place; what is wrong concerns one run."""
+    """Render every logbook and read its file on the remote; a fault affects one run only."""
     paths = {run.slug: logbook_path_of(contract_of(run)) for run in runs}
     there = remote.read_files(head, tuple(paths.values()))
     books: list[_Book] = []
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
-    # Whoever has a logbook there keeps its place; among newcomers the first by name has it.
+    # A run with a logbook there keeps its path. Among new runs, the first by name gets it.
     for run in sorted(runs, key=lambda run: ledger.effects(run.slug).pushed is None):
         path, above = paths[run.slug], _above(paths[run.slug])
         if run.slug in result.faults:
@@ -219,7 +219,7 @@ def _books(
 
 
 def _above(path: str) -> list[str]:
-    """Return the folders that a path lies in."""
+    """Return the parent folders of a path."""
     parts = path.split("/")
     return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
@@ -232,7 +232,7 @@ def _book(
     path = logbook_path_of(contract_of(run))
     known = effects.pushed
     if known is not None and there is not None and _digest(there) == known.content:
-        # Just as it was left: the branch's history need not be searched.
+        # The file is unchanged, so the branch's history need not be searched.
         since = known.version
     else:
         since = _rendered_at(ledger, remote, head, path, events, there)
@@ -247,10 +247,10 @@ def _rendered_at(
     events: Sequence[Event],
     there: bytes | None,
 ) -> int:
-    """Return the version that the file on the remote was rendered at; 0 where there is none.
+    """Return the version that the file on the remote was rendered at; 0 without a file.
 
     Raises:
-        _NotOurs: Its bytes are not what this ledger rendered there.
+        _NotOurs: Its bytes are not a rendering of this ledger.
     """
     run = events[0].envelope.correlation
     newest = remote.newest_for_run(head, run)
@@ -278,7 +278,7 @@ def _rendered_at(
 
 
 def _of_another_home(run: str, path: str, commit: str, there: bytes) -> str:
-    """Say whose logbook is in the place, and how to go on."""
+    """Say whose logbook is at the path, and how to proceed."""
     found = re.findall(rf"{re.escape(run)}-i\d+-([0-9a-f]{{6}})\b", there.decode(errors="replace"))
     name = "another home" + (f" ({', '.join(sorted(set(found)))})" if found else "")
     return (
@@ -291,10 +291,10 @@ def _of_another_home(run: str, path: str, commit: str, there: bytes) -> str:
 def _record_held(
     ledger: Ledger, books: Sequence[_Book], head: BranchHead, actor: Actor, result: Pushed
 ) -> None:
-    """Record which logbooks the remote holds already.
+    """Record which logbooks the remote already holds.
 
-    So it is after a push that landed before a crash, or whose answer was lost, and after an event
-    that shows nowhere in the logbook.
+    This happens after a push that landed before a crash or lost its answer, and after an event that
+    changes nothing in the logbook.
     """
     events: dict[str, list[LogbookPushed]] = {}
     for book in books:
@@ -311,7 +311,7 @@ def _record_held(
 def _commit(
     remote: GitRemote, head: BranchHead, changed: Sequence[_Book], result: Pushed
 ) -> str | None:
-    """Write one commit for all that changed; what stands in one run's way leaves out that run."""
+    """Write one commit for all changed logbooks; leave out a run whose path is blocked."""
     if not changed:
         return None
     try:
@@ -344,7 +344,7 @@ def _write(remote: GitRemote, head: BranchHead, books: Sequence[_Book]) -> str:
 
 
 def _record_attempts(ledger: Ledger, books: Sequence[_Book], actor: Actor) -> None:
-    """Record before the push what is tried; after a lost race only what is another version."""
+    """Record the attempts before the push; after a lost race, only those of a new version."""
     events: dict[str, list[EffectAttempted]] = {}
     for book in books:
         key = logbook_key(contract_of(book.run), book.version)

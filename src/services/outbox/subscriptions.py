@@ -1,8 +1,8 @@
-"""Publishes every event of the ledger to targets outside: in order, at least once, resumable.
+"""Publishes every event to outside targets: in order, at least once, resumable.
 
-Each target has a thread, a place in the ledger and a back-off of its own, so that one that is down
-delays neither another one nor the watch. A position moves on only after the target confirmed, and
-is kept durably; what was sent and not yet kept at a crash is sent again under the same ids.
+Each target has its own thread, ledger position and back-off, so a failing target delays neither
+other targets nor the watch. A position advances only after the target confirmed, and is saved
+durably. Events that were sent but not yet saved at a crash are sent again with the same ids.
 """
 
 import logging
@@ -27,40 +27,42 @@ from watchkeeper.services.ledger.ledger_feed import Tailer
 log = logging.getLogger(__name__)
 
 SEND_LIMIT = timedelta(seconds=60)
-"""One batch at one target. The targets have shorter limits; this one is for a file that hangs."""
+"""The timeout of one batch at one target. Targets have shorter timeouts; this one catches a file
+that hangs."""
 
 RETRY_FIRST = timedelta(seconds=1)
-"""The first wait after a failure; it doubles."""
+"""The first wait after a failure. Later waits double."""
 
 RETRY_LONGEST = timedelta(seconds=60)
-"""The longest wait of our own: a pager that is back hears of it within a minute or so."""
+"""The longest wait that we choose: a pager that is back gets its events within about a minute."""
 
 RETRY_JITTER = 0.5
-"""Share by which a wait is spread, so that many targets of one server do not return together."""
+"""Jitter of a wait, so that many targets of one server do not retry together."""
 
 RETRY_AFTER_MAX = timedelta(hours=1)
 """The longest wait that a target may ask for."""
 
 LEAVING = timedelta(seconds=15)
-"""How long targets may take to get what is left when the watch ends; the next watch goes on."""
+"""How long targets may take for the remaining events when the watch ends. The next watch
+continues."""
 
 _LOOK_EVERY = timedelta(milliseconds=500)
-"""How long the end of the watch may have to wait; a new event is sent at once."""
+"""How long the end of the watch may be delayed. A new event is sent at once."""
 
 
 class Deliveries(Protocol):
-    """Keeps how far each target has come."""
+    """Stores the delivery progress of each target."""
 
     def read_delivery(self, key: str) -> Delivery | None:
-        """Return what is kept of a target, or none for a new one.
+        """Return the progress of a target, or None for a new target.
 
         Raises:
-            Unavailable: It is there and cannot be read.
+            Unavailable: It exists and cannot be read.
         """
         ...
 
     def write_delivery(self, key: str, delivery: Delivery) -> None:
-        """Keep it durably, whole or not at all.
+        """Store the progress durably and atomically.
 
         Raises:
             OSError: It could not be written.
@@ -69,7 +71,7 @@ class Deliveries(Protocol):
 
 
 class NotThisLedger(Exception):
-    """What was confirmed last is not in this ledger: another one was put in its place."""
+    """The last confirmed event is not in this ledger: the ledger was replaced."""
 
 
 @contextmanager
@@ -80,9 +82,9 @@ def publishing(
     deployment: str,
     targets: Sequence[EventTarget],
 ) -> Generator[None, None, None]:
-    """Publish to targets for the length of a block, each on a thread of its own.
+    """Publish to targets for the length of a block, each on its own thread.
 
-    At its end what is left is sent, within `LEAVING`, to those targets that take it.
+    At its end the remaining events are sent within `LEAVING`, where the target accepts them.
     """
     stop = threading.Event()
     lines = [_Line(recorder, store, deliveries, deployment, target, stop) for target in targets]
@@ -104,7 +106,7 @@ def publishing(
 
 
 class _Line:
-    """One target's line: all of it runs on one thread."""
+    """The delivery queue of one target. All of it runs on one thread."""
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class _Line:
         self._begun = False
 
     def run(self) -> None:
-        """Deliver until told to stop, then what is left; a failure is told and tried again."""
+        """Deliver until stopped, then deliver the rest; report and retry failures."""
         try:
             self._deliver()
         finally:
@@ -144,7 +146,7 @@ class _Line:
             if wait is not None:
                 self._stop.wait(wait.total_seconds())
                 if self._stop.is_set():
-                    return  # It fails: the next watch tries again.
+                    return  # It fails, and the next watch retries.
                 continue
             self._rest()
 
@@ -152,11 +154,11 @@ class _Line:
         try:
             self._tailer.wait(_LOOK_EVERY)
         except StoreFailure:
-            # The next turn meets it and tells it.
+            # The next turn meets the same error and reports it.
             self._stop.wait(_LOOK_EVERY.total_seconds())
 
     def _turn(self) -> timedelta | None:
-        """Send what there is; return how long to wait after a failure, or none."""
+        """Send the pending events; return the wait after a failure, or None."""
         try:
             if not self._begun:
                 self._begin()
@@ -172,10 +174,10 @@ class _Line:
         return None
 
     def _begin(self) -> None:
-        """Go on from what is kept, when it belongs to this ledger."""
+        """Continue from the saved progress if it belongs to this ledger."""
         kept = self._deliveries.read_delivery(self._target.key)
         if kept is not None:
-            # Known before it is checked, so that a failure is told with it and not instead of it.
+            # Set before the check, so that a failure is reported together with the progress.
             self._state = replace(
                 kept, target=self.name, active=True, attempts=0, reason="", retry_at=None
             )
@@ -196,7 +198,7 @@ class _Line:
 
     def _send_all(self) -> None:
         deadline: clock.Deadline | None = None
-        # A page that failed is read again from the last position that was confirmed.
+        # A failed page is read again from the last confirmed position.
         self._tailer.position = self._state.position
         for page in self._tailer.pages():
             events = [self._event(notification) for notification in page]
@@ -208,7 +210,7 @@ class _Line:
                 self._send(events[first : first + self._target.batch_max])
 
     def _send(self, events: Sequence[CloudEvent]) -> None:
-        # A call given up after its limit may still arrive; until it returns no other one is made.
+        # A timed-out call may still arrive. Until it returns, no other call is made.
         time_limit.call(f"publish {self.name}", SEND_LIMIT, self._target.send, events)
         self._backoff.reset()
         if self._state.reason:
@@ -233,12 +235,12 @@ class _Line:
         if asked is not None:
             wait = max(wait, min(asked, RETRY_AFTER_MAX))
         if reason != self._state.reason:
-            # Once: `status` counts the tries, and a log that repeats them hides what else it says.
+            # Log once. `status` counts the attempts, and repeated lines would hide other messages.
             log.warning("%s: %s; it is tried again", self.name, reason)
         try:
             newest = self._recorder.max_notification_id() or 0
         except PersistenceError:
-            newest = self._state.newest  # The store's failure is what is told already.
+            newest = self._state.newest  # The failure of the store is already reported.
         self._state = replace(
             self._state,
             newest=newest,
@@ -248,7 +250,7 @@ class _Line:
             retry_at=(clock.now() + wait).isoformat(),
         )
         if self._begun or isinstance(error, NotThisLedger):
-            # What could not even be read is not written over.
+            # Progress that could not be read is not overwritten.
             self._keep()
         return wait
 
@@ -256,7 +258,8 @@ class _Line:
         try:
             self._deliveries.write_delivery(self._target.key, self._state)
         except OSError as error:
-            # What was confirmed is known here; after a restart it is sent again, under its ids.
+            # This process knows the confirmed position. After a restart the events are sent again
+            # with the same ids.
             log.warning("%s: its position was not kept: %s", self.name, error)
 
     def _event(self, row: Notification) -> CloudEvent:

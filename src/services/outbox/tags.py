@@ -1,4 +1,7 @@
-"""Brings the tags of seals and milestones to a git remote. A tag is never moved."""
+"""Pushes the tags of seals and milestones to a git remote.
+
+A tag is never moved.
+"""
 
 from watchkeeper import clock
 from watchkeeper.domain.run.effects import MilestoneTagPushed, TagPushed
@@ -24,14 +27,14 @@ def push_seal_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> b
     verified = run.phase.verified
     assert verified is not None, "only a verified seal is tagged"
     contract = contract_of(run)
-    # The head of the verification itself: a second try after a crash names the same one.
+    # The head of the verification itself, so that a retry after a crash names the same head.
     verified_at = max(e.version for e in ledger.history(run.slug) if e.data == verified)
     head = ledger.head_at(run.slug, verified_at)
     remote = outside.git(contract.code.remote, contract.code.branch)
     message = f"{seal_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
     tried = attempted(run, ledger.effects(run.slug), Act.TAG)
     ledger.record_effects(run.slug, [tried], actor)
-    # It looks first: a tag that landed before a crash is found on its commit, and not pushed again.
+    # `push_tag` looks first: a tag that landed before a crash is found and not pushed again.
     target = remote.push_tag(verified.tag, verified.commit, message, at=clock.now())
     pushed = TagPushed(tag=verified.tag, target=target, head=head)
     ledger.record_effects(run.slug, [pushed], actor)
@@ -39,7 +42,7 @@ def push_seal_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> b
 
 
 def push_milestone_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> bool:
-    """Push the annotated tag of the oldest verified milestone that has none on the remote.
+    """Push the annotated tag of the oldest verified milestone without a tag on the remote.
 
     Raises:
         Unavailable: The remote gives no answer, or refuses.
@@ -61,7 +64,7 @@ def push_milestone_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor)
 
 
 def milestone_text(run: str, verified: MilestoneVerified) -> str:
-    """Return what the tag of a milestone says to a person."""
+    """Return the message of a milestone tag."""
     metrics = ", ".join(f"{name} {value:.4g}" for name, value in verified.metrics.items())
     return (
         f"{run} at step {verified.step}, a milestone: the run goes on\n\n"
@@ -73,7 +76,7 @@ def milestone_text(run: str, verified: MilestoneVerified) -> str:
 
 
 def seal_text(run: str, verified: SealVerified) -> str:
-    """Return what a seal tag says to a person."""
+    """Return the message of a seal tag."""
     metrics = ", ".join(f"{name} {value:.4g}" for name, value in verified.metrics.items())
     caveats = "; ".join(verified.caveats) or "none"
     return (

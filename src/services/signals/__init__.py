@@ -1,1 +1,1 @@
-"""The way in for signals."""
+"""Intake of signals."""

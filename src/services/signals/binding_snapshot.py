@@ -1,8 +1,8 @@
-"""What is known of whose signals are: where a way in starts, without reading the whole ledger.
+"""Snapshot of signal bindings: a fast start without reading the whole ledger.
 
-The view `bindings` keeps what the ledger taught so far. It is taken as it is, or not at all: one
-that is missing, ahead of the ledger, cut at its beginning or has parked events is left alone, and
-the ledger is read from its first event instead. Slower, and never other.
+The view `bindings` holds everything learned from the ledger so far. It is used in full or not at
+all. If it is missing, incomplete, ahead of the ledger or has parked events, the ledger is read from
+its first event instead. That is slower, but gives the same result.
 """
 
 import json
@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known at a position.
+    """The known bindings at a position.
 
     Attributes:
-        position: Whoever goes on from here learns what came after it; 0 reads everything.
+        position: Where to continue reading the ledger; 0 reads everything.
     """
 
     registry: Registry = field(default_factory=Registry)
@@ -33,7 +33,7 @@ class Known:
 
 
 def known_by(opened: Callable[[], AbstractContextManager[Views]], store: EventStore) -> Known:
-    """Return what the views know; nothing, at 0, where they cannot be believed.
+    """Return the bindings of the views; nothing, at position 0, if they cannot be trusted.
 
     Args:
         opened: Opens the views for the length of a block.
@@ -58,11 +58,11 @@ def _known(views: Views, store: EventStore) -> Known:
     if not whole or hash_at(store, build.position) != build.hash:
         log.warning("%s is not whole: whose signals are is read from event 1", build.title)
         return Known()
-    # The place was read first: what a row has from later is learnt again, and stays as it is.
+    # The position was read first. Later facts in a row are learned again, without effect.
     rows = {key: json.loads(row) for key, row in views.rows(build).items()}
     after = _live(views)
     if after is None or after.id != build.id:
-        return Known()  # Another took its place meanwhile, and its rows went.
+        return Known()  # Another build replaced it meanwhile, and its rows are gone.
     return Known(registry_of(rows), build.position)
 
 

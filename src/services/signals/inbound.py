@@ -1,7 +1,7 @@
-"""The one way in for signals: parse, tell repeats by natural keys, bind, append, then answer.
+"""The one way in for signals: parse, deduplicate, bind, append, then answer.
 
-Whoever delivers a message acknowledges it when `take` has returned, and never when it raised: what
-is acknowledged is in the ledger, and what comes again changes nothing.
+A transport acknowledges a message after `take` returned, and never after it raised. So every
+acknowledged message is in the ledger, and a repeated message changes nothing.
 """
 
 import hashlib
@@ -63,19 +63,19 @@ log = logging.getLogger(__name__)
 TEXT_MAX = 300
 ATTRIBUTES_MAX = 32
 KEPT_MAX = 10_000
-"""Kept signals that are tried again when more is known, the newest; beyond it a person has to look:
-what found no run for so long finds none, and must not stand in the way of what came since."""
+"""The most kept signals that are retried when more is known; the newest are retried. A person must
+look at older ones, so that they do not delay newer signals."""
 
 INBOX = Actor(principal="watchkeeper", kind="service")
 
 Parse = Callable[[Delivery, Scrubber], Parsed]
-"""Reads a message, and takes the secrets out before anything is cut to a length."""
+"""Parses a message, and removes secrets before any text is cut."""
 
 
 class Outcome(StrEnum):
-    """What became of a message. All but the last mean that nobody needs to see it again.
+    """The outcome for a message. All but the last mean that it need not be sent again.
 
-    A coalesced one is only counted: its source has sent too many in this minute.
+    A coalesced message is only counted: its source sent too many in this minute.
     """
 
     RECORDED = "recorded"
@@ -91,11 +91,11 @@ class Inbox:
     """Takes messages from any transport, from any thread, one at a time.
 
     Args:
-        ledger: Where signals are recorded.
-        recorder: The ledger, for following what others append.
-        evidence: Where the bytes of what cannot be read are kept.
-        parse: Reads a message.
-        known: Says what is known already, and where the ledger goes on; by default all is read.
+        ledger: The ledger that records signals.
+        recorder: The ledger, to follow the appends of others.
+        evidence: The store for the bytes of unreadable messages.
+        parse: Parses a message.
+        known: Returns the known bindings and their position; by default the whole ledger is read.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Inbox:
         parse: Parse,
         known: Callable[[], Known] = Known,
     ) -> None:
-        """Start without knowledge; the first message asks for it, and reads on in the ledger."""
+        """Start without bindings. The first message loads them and reads on in the ledger."""
         self._ledger = ledger
         self._evidence = evidence
         self._parse = parse
@@ -119,11 +119,11 @@ class Inbox:
         self.counts: Counter[str] = Counter()
 
     def take(self, delivery: Delivery) -> Outcome:
-        """Bring one message into the ledger; once it returns, the message may be acknowledged.
+        """Record one message; after the return it may be acknowledged.
 
         Raises:
-            StoreFailure: The ledger failed; the message must come again.
-            VersionConflict: Other writers came first too many times; it must come again.
+            StoreFailure: The ledger failed. The message must be sent again.
+            VersionConflict: Too many conflicts with other writers. It must be sent again.
         """
         parsed = self._read(delivery)
         if isinstance(parsed, Poison):
@@ -136,22 +136,22 @@ class Inbox:
         return outcome
 
     def flush(self) -> int:
-        """Record what is held back, as at the end of a batch; return how many signals that were."""
+        """Record all held signals, as at the end of a batch; return their number."""
         with self._lock:
             return self._record_held(clock.now() + timedelta(minutes=1))
 
     def bind_kept(self) -> int:
-        """Try kept signals again, since more may be known by now; return how many found a run."""
+        """Retry kept signals, since more may be known now; return how many found a run."""
         with self._lock:
             self._catch_up()
             return self._bind_kept()
 
     def bind_by_hand(self, name: str, run: str, actor: Actor) -> Outcome | Refused:
-        """Bind a kept signal to a run because a person says so.
+        """Bind a kept signal to a run at a person's request.
 
         Args:
             name: `<source>/<key>` of the kept signal.
-            run: The run's slug; it exists.
+            run: The slug of an existing run.
             actor: The person.
 
         Raises:
@@ -162,12 +162,12 @@ class Inbox:
             return self._move(kept.signal, Bound(run, "a person"), actor)
 
     def replay(self, quarantine: str, message: Delivery, actor: Actor) -> Outcome:
-        """Try a quarantined message again, after a fix, and record what came of it.
+        """Retry a quarantined message after a fix, and record the outcome.
 
         Args:
             quarantine: Its name.
-            message: As it was kept.
-            actor: Who asks for it.
+            message: The message as kept.
+            actor: The person who asks for it.
         """
         parsed = self._read(message)
         with self._lock:
@@ -190,7 +190,7 @@ class Inbox:
         try:
             return self._parse(delivery, self._ledger.scrubber)
         except Exception as error:
-            # A parser that trips over foreign bytes is our bug: the message is kept for its fix.
+            # A parser that fails on foreign bytes is our bug. The message is kept until the fix.
             log.exception("%s %s: the parser failed", delivery.transport, delivery.message_id)
             return Poison(f"internal error, please report: {type(error).__name__}: {error}")
 
@@ -200,7 +200,7 @@ class Inbox:
             return Outcome.COUNTED
         self._catch_up()
         outcomes = [self._signal(signal) for signal in parsed]
-        # The most telling outcome of several stands for the message.
+        # The most informative of several outcomes counts for the message.
         order = list(Outcome)
         return min(outcomes, key=order.index, default=Outcome.COUNTED)
 
@@ -218,7 +218,7 @@ class Inbox:
         return min(outcomes, key=list(Outcome).index)
 
     def _hold(self, command: ReceiveSignal, run: str) -> Outcome:
-        """Count a signal beyond the limit; the newest is recorded for all when its minute ends."""
+        """Count a signal over the limit; the newest is recorded for all when its minute ends."""
         key = (run, command.signal.source)
         number = self._held[key].coalesced + 1 if key in self._held else 1
         if number == 1:
@@ -227,7 +227,7 @@ class Inbox:
         return Outcome.COALESCED
 
     def _record_held(self, before: datetime) -> int:
-        """Record what was held before a time: the newest signal of each source and run."""
+        """Record the signals held before a time: the newest of each source and run."""
         done = 0
         for (run, source), held in list(self._held.items()):
             if held.now >= before:
@@ -248,7 +248,7 @@ class Inbox:
     ) -> Outcome:
         key = _key(signal, bound.run)
         if self._ledger.store.answer(key) is not None:
-            # The ledger would say so, too, and read the run's whole history for its first answer.
+            # The ledger would answer the same, but would read the run's whole history first.
             return Outcome.KNOWN
         command = ReceiveSignal(
             now=clock.now(),
@@ -270,9 +270,9 @@ class Inbox:
         return Outcome.RECORDED
 
     def _remember_links(self, signal: Signal) -> None:
-        """Keep what a signal names together although it claims nothing newer.
+        """Learn the links of a signal even if its claim is not newer.
 
-        Else what binds other signals would hang on the order in which these came.
+        Otherwise the binding of other signals would depend on the order of arrival.
         """
         if not teaches(self._registry, signal):
             return
@@ -315,12 +315,12 @@ class Inbox:
         scrubber = self._ledger.scrubber
         content, around = kept_of(delivery, scrubber)
         digest = hashlib.sha256(content).hexdigest()
-        # Kept before the event that names it, so that a digest never points at nothing by a crash.
+        # Stored before the event that names it, so that no crash leaves a digest without content.
         self._evidence.keep(digest, content)
         shown = sorted(around.items())[:ATTRIBUTES_MAX]
         why = scrub(scrubber, reason).text[:TEXT_MAX]
 
-        def put_aside(box: SignalBox) -> list[SignalBoxEvent]:
+        def quarantined(box: SignalBox) -> list[SignalBoxEvent]:
             return [
                 MessageQuarantined(
                     quarantine=f"quarantine-{box.put_aside + 1}",
@@ -333,7 +333,7 @@ class Inbox:
                 )
             ]
 
-        fresh = self._ledger.record_box(put_aside, INBOX, key=f"quarantine/{digest}")
+        fresh = self._ledger.record_box(quarantined, INBOX, key=f"quarantine/{digest}")
         log.warning("%s %s: put aside: %s", delivery.transport, delivery.message_id, why)
         return Outcome.QUARANTINED if fresh else Outcome.KNOWN
 
@@ -372,11 +372,11 @@ class Inbox:
         return found
 
     def _move(self, signal: Signal, bound: Bound, actor: Actor) -> Outcome | Refused:
-        """Bring a kept signal to its run; after a crash between the appends, it is done again."""
+        """Move a kept signal to its run; after a crash between the appends, it is repeated."""
         outcome = self._to_run(signal, bound, actor, arrives=False)
         if outcome is Outcome.COALESCED:
             self._behind = clock.now()
-            return outcome  # It stays in the box, and is tried again in a later minute.
+            return outcome  # It stays in the box and is retried in a later minute.
         event = SignalBound(signal=signal_name(signal), run=bound.run, by=bound.by[:TEXT_MAX])
         key = f"{_key(signal, bound.run)}/bound"
         self._ledger.record_box(lambda _: [event], actor, key=key)
@@ -386,7 +386,7 @@ class Inbox:
 def _key(signal: Signal, run: str) -> str:
     """Return the idempotency key of a signal, for one run or for the box.
 
-    A digest, since keys are stored beside the events and are not scrubbed.
+    A digest, since keys are stored with the events and are not scrubbed.
     """
     name = hashlib.sha256(f"{signal.source}\n{signal.key}".encode()).hexdigest()
     return f"signal/{name[:40]}/{run}"

@@ -1,4 +1,4 @@
-"""What is kept of a message that nobody can read: its bytes without secrets, or only its digest."""
+"""What is kept of an unreadable message: scrubbed bytes, or only a digest."""
 
 import hashlib
 import json
@@ -10,15 +10,16 @@ from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub, scrub_j
 
 
 def size_of(delivery: Delivery) -> int:
-    """Return how long a message is, with what is around it."""
+    """Return the size of a message, including its attributes."""
     around = sum(len(name) + len(text) for name, text in delivery.attributes.items())
     return len(delivery.data) + around
 
 
 def kept_of(delivery: Delivery, scrubber: Scrubber) -> tuple[bytes, dict[str, JsonValue]]:
-    """Return the bytes that are kept of a message, and its attributes, both scrubbed.
+    """Return the kept bytes of a message and its attributes, both scrubbed.
 
-    Of one that is too long only the digest is kept: scrubbing takes about a second for a megabyte.
+    Only the digest of a message over the limit is kept, since scrubbing takes about 1 s per
+    megabyte.
     """
     if size_of(delivery) > MESSAGE_BYTES_MAX:
         digest = hashlib.sha256(delivery.data).hexdigest()
@@ -36,9 +37,9 @@ def kept_of(delivery: Delivery, scrubber: Scrubber) -> tuple[bytes, dict[str, Js
 
 
 def _name_what_is_kept(kept: dict[str, JsonValue], data: bytes) -> None:
-    """Let attributes that hold the digest of a message's bytes hold that of the bytes kept of it.
+    """Replace the digest of a message's bytes in its attributes by the digest of the kept bytes.
 
-    What a relay has vouched for could else never be replayed once a secret was taken out of it.
+    Otherwise a message that a relay vouched for could not be replayed after scrubbing.
     """
     around, text = kept["attributes"], kept["data"]
     assert isinstance(around, dict), "scrubbing keeps the shape"

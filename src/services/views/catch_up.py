@@ -1,11 +1,11 @@
-"""Moves builds of projections over the ledger, a page at a time: the rules of following.
+"""Moves builds of projections along the ledger, one page at a time.
 
 - A page is one transaction: its rows, what it parked and how far the build has come.
-- The position moves on over every event, interesting or not.
-- An event that cannot be folded is parked by reference. The later events of its stream wait behind
-  it, those of other streams go on, and a retry reads them all again from the ledger.
-- Each page is read together with the event before it, whose hash must be the one that the build
-  has seen. A ledger that was restored from an older backup shows at once.
+- The position advances over every event, relevant or not.
+- An event that cannot be folded is parked by reference. Later events of its stream wait; other
+  streams continue. A retry reads them all again from the ledger.
+- Each page is read with the event before it, whose hash must match the build. So a ledger that was
+  restored from an older backup is detected at once.
 """
 
 import json
@@ -23,35 +23,35 @@ from watchkeeper.services.ledger.ledger_feed import PAGE
 log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=30)
-"""How long a build is left to a process that no longer moves it; a page takes milliseconds."""
+"""The lease of a build. A page takes milliseconds, so a longer silence means a dead process."""
 
 RETRIES_MAX = 20
-"""How often a retry begins again because a tailer moved the build; each takes milliseconds."""
+"""How often a retry restarts because a tailer moved the build; each takes milliseconds."""
 
 
 class ViewAhead(Exception):
-    """A build has seen events that the ledger does not hold: it was restored from a backup."""
+    """A build has seen events that are missing in the ledger: it was restored from a backup."""
 
 
 class Pages:
-    """Reads pages of the ledger, each once for all who ask for it, and decodes no event twice.
+    """Reads pages of the ledger, each once for all projections, and decodes no event twice.
 
     Most events are only counted, and their bytes are most of what there is to read.
 
     Args:
         store: The ledger.
-        projections: Who asks; what none of them looks into is read without its bytes.
+        projections: The readers. Events that no projection decodes are read without their bytes.
     """
 
     def __init__(self, store: EventStore, projections: Iterable[Projection] | None = None) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         self._store = store
         self._topics = None if projections is None else looked_into(projections)
         self._read: dict[int, Sequence[Skimmed]] = {}
         self._seen: dict[int, Seen] = {}
 
     def after(self, position: int) -> Sequence[Skimmed]:
-        """Return the event at a position, if it is there, and the page after it.
+        """Return the event at a position, if it exists, and the page after it.
 
         Raises:
             StoreFailure: The ledger could not be read.
@@ -70,7 +70,7 @@ class Pages:
         """Return an event of a page as projections see it.
 
         Raises:
-            StoreFailure: Its bytes are needed after all, and could not be read.
+            StoreFailure: Its bytes are needed and could not be read.
         """
         if one.position not in self._seen:
             if one.state is None:
@@ -93,11 +93,11 @@ def _see(one: Skimmed) -> Seen:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """What a step did.
+    """The result of a step.
 
     Attributes:
-        build: The build after it; none when another process moved it first.
-        events: How many events were new.
+        build: The build afterwards; None if another process moved it first.
+        events: The number of new events.
         level: There was nothing more to read.
     """
 
@@ -110,7 +110,7 @@ def step(pages: Pages, views: Views, build: Build, projection: Projection) -> St
     """Move a build over one page.
 
     Raises:
-        ViewAhead: The ledger does not hold what the build has seen.
+        ViewAhead: The build has seen events that the ledger does not hold.
         StoreFailure: The ledger could not be read.
         ViewsFailure: The views could not be written.
     """
@@ -131,14 +131,14 @@ def move_over(
     events: Sequence[Skimmed],
     see: Callable[[Skimmed], Seen] = _see,
 ) -> Build | None:
-    """Fold the events that follow a build into it, in one transaction; none when it changed.
+    """Fold the next events into a build in one transaction; None if it changed meanwhile.
 
     Args:
-        views: Where it is kept.
-        build: What is moved.
-        projection: How it is folded.
+        views: The store of the build.
+        build: The build to move.
+        projection: Its projection.
         events: In commit order, without a gap.
-        see: As `Pages.seen`, where others have seen these events, too.
+        see: As `Pages.seen`, if others see these events too.
 
     Raises:
         ViewsFailure: The views could not be written.
@@ -150,7 +150,7 @@ def move_over(
 
 
 def same_ledger(build: Build, page: Sequence[Skimmed]) -> None:
-    """Compare the event that a build saw last with the one at the beginning of its page.
+    """Compare the last event of a build with the event before its page.
 
     Raises:
         ViewAhead: The ledger does not hold it.
@@ -169,7 +169,7 @@ def same_ledger(build: Build, page: Sequence[Skimmed]) -> None:
 
 @dataclass(slots=True)
 class Folded:
-    """What folding some events gave: changed rows, and what could not be folded."""
+    """The result of folding events: changed rows, and events that could not be folded."""
 
     rows: dict[str, str]
     parked: list[Parked]
@@ -186,12 +186,12 @@ def fold_events(
     """Fold events into the rows of a build; nothing is stored.
 
     Args:
-        views: For the rows as they are.
-        build: Whose rows.
-        projection: How.
+        views: The store of the current rows.
+        build: The build that owns the rows.
+        projection: Its projection.
         events: In commit order.
-        waiting: Streams whose events wait; those that begin to wait are added.
-        see: How a stored event becomes one that is seen.
+        waiting: Streams whose events wait; new ones are added.
+        see: Converts a stored event for the projection.
     """
     if projection.topics is not None:
         events = [one for one in events if one.topic in projection.topics]
@@ -232,7 +232,7 @@ def fold_events(
 def _summed(
     views: Views, build: Build, sums: Sums, events: Sequence[Skimmed]
 ) -> dict[str, str] | None:
-    """Fold events all at once; none when one of them cannot be folded, and none is told."""
+    """Fold all events at once; return None, without a report, if one cannot be folded."""
     try:
         rows = dict(sums.of(events))
     except Exception:  # noqa: BLE001 - Found again one by one, then told and parked.
@@ -254,7 +254,7 @@ def _park(out: Folded, build: Build, seen: Seen, error: Exception, waiting: set[
         "%s: event %d of %s is parked, and what follows it there waits: %s: %s",
         build.title, seen.version, seen.stream, type(error).__name__, error,
     )  # fmt: skip
-    # Folding meets an earlier event of the stream than finding the keys may have.
+    # Folding may fail at an earlier event of the stream than finding the keys did.
     out.parked = [one for one in out.parked if one.stream != seen.stream]
     out.parked.append(
         Parked(
@@ -273,9 +273,9 @@ def _park(out: Folded, build: Build, seen: Seen, error: Exception, waiting: set[
 def retry(
     store: EventStore, views: Views, build: Build, projection: Projection, one: Parked
 ) -> bool:
-    """Try a parked event again, and what waits behind it; say whether nothing waits any more.
+    """Retry a parked event and those behind it; say whether nothing waits any more.
 
-    Where a tailer moves the build meanwhile, it is tried again on what that made of it.
+    If a tailer moves the build meanwhile, the retry restarts on the new state.
 
     Raises:
         StoreFailure: The ledger could not be read.
@@ -287,7 +287,7 @@ def retry(
             return done
         there = next((b for b in views.builds() if b.id == build.id), None)
         if there is None or one.stream not in {p.stream for p in views.parked(there)}:
-            return True  # Replaced, or taken in by the other.
+            return True  # Replaced, or already folded by the other process.
         build = there
     return False
 
@@ -295,7 +295,7 @@ def retry(
 def _retried(
     store: EventStore, views: Views, build: Build, projection: Projection, one: Parked
 ) -> bool | None:
-    """Try once; none when the build was moved meanwhile, and nothing is stored."""
+    """Retry once; None, with nothing stored, if the build moved meanwhile."""
     found = store.read(one.stream, after=one.version - 1)
     events = [skimmed(whole) for whole in found if whole.position <= build.position]
     folded = fold_events(views, build, projection, events, set())
@@ -316,19 +316,19 @@ def retry_all(
     projections: Mapping[str, Projection],
     chosen: Callable[[Build, Parked], bool] = lambda _build, _parked: True,
 ) -> tuple[int, int]:
-    """Try parked events again; return how many streams wait no longer, and how many still do.
+    """Retry parked events; return how many streams no longer wait, and how many still do.
 
     Args:
         store: The ledger.
-        views: Where they are parked.
+        views: The store of the parked events.
         projections: By title.
-        chosen: Which of them to try.
+        chosen: The parked events to retry.
     """
     released = left = 0
     for one in views.parked():
         build = next((b for b in views.builds() if b.id == one.build), None)
         if build is None or build.state is BuildState.OLD:
-            continue  # It was replaced; its parked events go with it.
+            continue  # The build was replaced, so its parked events are dropped too.
         if build.title not in projections or not chosen(build, one):
             continue
         if retry(store, views, build, projections[build.title], one):

@@ -1,7 +1,7 @@
-"""Compares kept views with the ledger that they were made of: each with a fold of its own.
+"""Compares kept views with a fresh fold of the ledger.
 
-Memory holds neither the ledger nor a view: events are read by pages, of the rows that they make so
-many are held and the others put aside, and at the end both sides are read in the order of the keys.
+Neither the ledger nor a view must fit in memory. Events are read in pages, and rows over a limit
+are spilled to scratch storage. At the end both sides are read in key order.
 """
 
 import json
@@ -16,18 +16,18 @@ from watchkeeper.services.ledger.verify import Report
 from watchkeeper.services.views.catch_up import Pages, ViewAhead, same_ledger
 
 HELD_MAX = 10_000
-"""Rows of a view in memory; a row takes some hundred bytes, and most homes have fewer."""
+"""The most rows of a view in memory. A row takes some hundred bytes, and most homes have fewer."""
 
 
 @dataclass(slots=True)
 class _Fold:
-    """A view on its way: as it is kept, and as the ledger has it by now.
+    """A view during the comparison: its kept rows, and its fold of the ledger so far.
 
     Attributes:
-        scratch: Has the rows that are not held, and older ones of those that are.
-        rows: Those that are held.
-        spilled: Some were put aside.
-        failed: Why it was given up; empty when it was not.
+        scratch: The spilled rows, and older versions of rows in memory.
+        rows: The rows in memory.
+        spilled: Whether rows were spilled.
+        failed: Why the fold failed; empty if it did not.
     """
 
     kept: Snapshot
@@ -39,7 +39,7 @@ class _Fold:
     failed: str = ""
 
     def row(self, key: str) -> Row | None:
-        """Return a row as it is by now."""
+        """Return the current state of a row."""
         held = self.rows.get(key)
         if held is not None or not self.spilled:
             return held
@@ -47,13 +47,13 @@ class _Fold:
         return None if text is None else json.loads(text)
 
     def spill(self) -> None:
-        """Put aside what is held."""
+        """Move the rows in memory to scratch storage."""
         texts = {key: json.dumps(row) for key, row in self.rows.items()}
         self.scratch.put(self.projection.title, texts)
         self.rows, self.spilled = {}, True
 
     def made(self) -> Iterator[tuple[str, Row]]:
-        """Give all rows in the order of the keys' bytes, which is that of their characters."""
+        """Yield all rows in byte order of the keys, which equals their character order."""
         if not self.spilled:
             yield from sorted(self.rows.items())
             return
@@ -68,25 +68,25 @@ def compare_views(
     projections: Sequence[Projection],
     scratch: Scratch,
     report: Report,
-    told: Callable[[int, int], None] = lambda _done, _whole: None,
+    progress: Callable[[int, int], None] = lambda _done, _whole: None,
 ) -> None:
-    """Compare each live view with a fold of the ledger as far as the view has come.
+    """Compare each live view with a fold of the ledger up to the view's position.
 
-    The ledger is read once, a page at a time. A view may be behind, and may have begun at a later
-    event: it must be right for what it counts. Events that it parked, and those behind them, it
-    does not count.
+    The ledger is read once, a page at a time. A view may be behind and may start at a later event.
+    It must be right for the events that it counts. It does not count parked events and those behind
+    them.
 
     Args:
         store: The ledger; it may grow meanwhile.
-        kept: The views, each as it was at one moment.
-        projections: What this code knows.
-        scratch: Takes rows that memory should not hold.
+        kept: A snapshot of each view.
+        projections: All projections of this code.
+        scratch: Storage for spilled rows.
         report: Filled in.
-        told: Called with how many events were read, and of how many.
+        progress: Called with the number of events read and the total.
 
     Raises:
         StoreFailure: The ledger could not be read.
-        ViewsFailure: The views could not be read, or rows not put aside.
+        ViewsFailure: The views could not be read, or rows could not be spilled.
     """
     known = {one.title: one for one in projections}
     folds: list[_Fold] = []
@@ -114,14 +114,14 @@ def compare_views(
         for fold in folds:
             if len(fold.rows) > HELD_MAX:
                 fold.spill()
-        told(min(page[-1].position, end) - begin, end - begin)
+        progress(min(page[-1].position, end) - begin, end - begin)
         if page[-1].position >= end:
             break
     report.problems += [problem for one in folds if (problem := _judged(one))]
 
 
 def _take(one: _Fold, seen: Seen) -> None:
-    """Fold an event as the view did; one that it counted and this code cannot fold ends it."""
+    """Fold an event as the view did; fail if this code cannot fold a counted event."""
     build = one.kept.build
     if one.failed or not build.begin < seen.position <= build.position:
         return
@@ -138,7 +138,7 @@ def _take(one: _Fold, seen: Seen) -> None:
 
 
 def _judged(one: _Fold) -> str:
-    """Say what is wrong with a view; empty when nothing is."""
+    """Say what is wrong with a view; empty if nothing is."""
     title, next_step = one.kept.build.title, f"`watchkeeper ledger rebuild {one.projection.name}`"
     if one.failed:
         return f"view {title}: {one.failed}: {next_step}"
@@ -154,7 +154,7 @@ def _judged(one: _Fold) -> str:
 
 
 def _differing(kept: Iterator[tuple[str, str]], made: Iterator[tuple[str, Row]]) -> Iterator[str]:
-    """Yield the keys that only one side has, or whose rows are not the same, in order."""
+    """Yield the keys that one side lacks or whose rows differ, in order."""
     left, right = next(kept, None), next(made, None)
     while left is not None or right is not None:
         if right is None or (left is not None and left[0] < right[0]):

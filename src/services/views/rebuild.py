@@ -1,4 +1,4 @@
-"""Builds of projections: which there should be, building beside the live one, and the switch."""
+"""Rebuilds projections next to the live build, then switches to the new one."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -10,15 +10,15 @@ from watchkeeper.projections.views.view import Projection, newest_of
 from watchkeeper.services.views.catch_up import LEASE, Pages, ViewAhead, same_ledger, step
 
 WAIT_FOR_LEASE = LEASE + timedelta(seconds=5)
-"""How long a rebuild waits for a process that was killed while it built the same."""
+"""How long a rebuild waits for a killed process that held the same build."""
 
 
 class BuildHeld(Exception):
-    """Another process builds this projection at the moment. The message says which."""
+    """Another process is building this projection. The message names it."""
 
 
 def ensure(store: EventStore, views: Views, projections: Sequence[Projection]) -> None:
-    """Drop what was replaced, and begin what is missing or of an older version.
+    """Drop replaced builds, and begin builds that are missing or outdated.
 
     A live build of a newer version than this code knows is left alone.
     """
@@ -27,7 +27,7 @@ def ensure(store: EventStore, views: Views, projections: Sequence[Projection]) -
         if build.state is BuildState.OLD:
             views.drop(build)
         elif build.error:
-            # What it stood still for may be mended, as by the right backup; else it says so again.
+            # The fault may be fixed, for example by the right backup. If not, it is reported again.
             views.stand(build, "")
     for name, wanted in newest_of(projections).items():
         of_name = [b for b in builds if b.name == name and b.state is not BuildState.OLD]
@@ -42,9 +42,9 @@ def by_title(projections: Sequence[Projection]) -> dict[str, Projection]:
 
 
 def finish(views: Views, build: Build) -> bool:
-    """Switch a build that is level with the live one, and drop that; say whether it was.
+    """Make a build live once it is level, and drop the old one; say whether it was level.
 
-    A crash between the two leaves the replaced one marked as old, and the next start drops it.
+    After a crash between the two, the old build is marked as old and the next start drops it.
     """
     if not views.switch(build):
         return False
@@ -63,16 +63,16 @@ def rebuild(
     begin: int = 0,
     told: Callable[[Build], None] = lambda _: None,
 ) -> Build:
-    """Build a projection anew beside the live one, and switch when it is level.
+    """Rebuild a projection next to the live build, and switch when it is level.
 
-    What an earlier call began and did not finish is gone on with.
+    An unfinished build of an earlier call is continued.
 
     Args:
         store: The ledger.
         views: Where it is kept.
-        projection: What to build.
-        holder: Who builds, for the lease.
-        begin: Count only what came after this position.
+        projection: The projection to build.
+        holder: The holder of the lease.
+        begin: Count only events after this position.
         told: Called with the build after each page.
 
     Raises:
@@ -83,14 +83,14 @@ def rebuild(
     assert 0 <= begin <= store.newest(), f"a build begins inside the ledger, got {begin}"
     for live in views.builds():
         if live.name == projection.name and live.state is BuildState.LIVE:
-            _stand_if_ahead(store, views, live)
+            _halt_if_ahead(store, views, live)
     build = _begin(store, views, projection, holder, begin)
     while True:
         told(build)
         try:
             stepped = step(Pages(store, (projection,)), views, build, projection)
         except ViewAhead:
-            # What was begun belongs to the ledger before a restore: it begins again.
+            # The build belongs to the ledger before a restore, so it starts again.
             views.drop(build)
             build = _begin(store, views, projection, holder, begin)
             continue
@@ -119,10 +119,10 @@ def _begin(
 
 
 def claim(views: Views, build: Build, holder: str) -> None:
-    """Take the lease of a build, waiting for one that was killed while it held it.
+    """Take the lease of a build; wait for the lease of a killed process to expire.
 
     Raises:
-        BuildHeld: Another process goes on to renew its lease.
+        BuildHeld: Another process keeps renewing its lease.
     """
     backoff = clock.ExponentialBackoff()
     taken = backoff.wait_until(
@@ -133,14 +133,14 @@ def claim(views: Views, build: Build, holder: str) -> None:
 
 
 def hash_at(store: EventStore, position: int) -> bytes:
-    """Return the chain hash of the event at a position; empty for 0 or where there is none."""
+    """Return the chain hash of the event at a position; empty for 0 or a missing event."""
     if position == 0:
         return b""
     found = store.read_all(after=position - 1, limit=1)
     return found[0].hash if found and found[0].position == position else b""
 
 
-def _stand_if_ahead(store: EventStore, views: Views, build: Build) -> None:
+def _halt_if_ahead(store: EventStore, views: Views, build: Build) -> None:
     try:
         same_ledger(build, Pages(store, ()).after(build.position))
     except ViewAhead as error:
@@ -154,15 +154,16 @@ def catch_up(
     *,
     limit: timedelta | None = None,
 ) -> bool:
-    """Bring every build up to the end of the ledger, here and now; say whether all are level.
+    """Bring every build up to the end of the ledger now; say whether all are level.
 
-    For commands, also beside a watch: whoever moves a build first wins, and the other looks again.
+    For commands, even while a watch runs: the first process to move a build wins, and the other
+    reads again.
 
     Args:
         store: The ledger.
-        views: Where they are kept.
+        views: The store of the builds.
         projections: What this code knows.
-        limit: How long to take at most; none for as long as it takes.
+        limit: The timeout; None for no limit.
     """
     deadline = None if limit is None else clock.Deadline.after(limit)
     ensure(store, views, projections)
@@ -179,9 +180,9 @@ def catch_up(
 
 
 def advance(pages: Pages, views: Views, build: Build, projection: Projection) -> bool:
-    """Move a build over a page, and switch it when it is level; say whether it is.
+    """Move a build over a page, and make it live when it is level; say whether it is level.
 
-    A build that is ahead of the ledger stands still from then on, and says why.
+    A build that is ahead of the ledger is halted, and its error says why.
     """
     try:
         stepped = step(pages, views, build, projection)

@@ -1,4 +1,4 @@
-"""Status rows, which the append writes, in each shape; a new one is built beside the live one."""
+"""Rebuilds status rows in each shape, next to the live shape."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,23 +25,23 @@ from watchkeeper.services.views.rebuild import BuildHeld, claim
 
 NAME = "status"
 BATCH = 50
-"""Runs whose rows are written in one transaction."""
+"""The number of runs whose rows are written in one transaction."""
 
 TRIES_MAX = 20
-"""How often a run is folded again whose events come faster than it is folded."""
+"""How often a run is folded again if its events arrive faster than the fold."""
 
 _LAST = "last"
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild did.
+    """The result of a rebuild.
 
     Attributes:
         shape: The shape that is live now.
-        runs: How many runs it wrote.
-        changed: How many of them had other rows before, or none.
-        dropped: Rows of other shapes, and of runs without a history, that were removed.
+        runs: The number of written runs.
+        changed: How many of them had different rows before, or no rows.
+        dropped: The number of removed rows, of other shapes or of runs without a history.
     """
 
     shape: int
@@ -51,7 +51,7 @@ class Rebuilt:
 
 
 def needs_building(store: EventStore, shapes: Sequence[Shape] = SHAPES) -> bool:
-    """Say whether the newest shape is not live yet, and no newer release has made its own live."""
+    """Say whether the newest shape is not live yet and no newer release made its shape live."""
     return live_shape(store.status_rows()) < shapes[-1].version
 
 
@@ -65,11 +65,11 @@ def rebuild_status(
     """Write the newest shape's rows of every run from its history, then make that shape live.
 
     Rows are written only while the history is at the version that was folded, so an append that
-    comes first is never overwritten. Appends of this release write the new shape by themselves.
-    What was cut short is gone on with.
+    comes first is never overwritten. Appends of this release also write the new shape. An
+    interrupted rebuild is continued.
 
     Raises:
-        BuildHeld: Another process does the same, or one run changes too fast.
+        BuildHeld: Another process runs the same rebuild, or one run changes too fast.
         StoreFailure: The store failed.
         ViewsFailure: The progress could not be kept.
     """
@@ -91,7 +91,7 @@ def rebuild_status(
             any(stored.get((row.run, row.part)) != row.row for row in rows) for rows in written
         )
         runs += len(some)
-        # What a crash between the two leaves is written once more, as it is.
+        # After a crash between the two, the same rows are written once more.
         moved = views.move(build, Move(runs, b"", {_LAST: some[-1]}))
         if moved is None:
             raise BuildHeld("another process builds the status rows: wait for it")
@@ -119,15 +119,15 @@ def _write(store: EventStore, slugs: Sequence[str], shape: Shape) -> list[list[S
 
 
 def _folded(store: EventStore, slug: str, shape: Shape) -> Append:
-    """Return the append that writes a run's rows, if its history is still as it was read."""
+    """Return an append that writes a run's rows only if its history is unchanged."""
     run, version = fold_history(store, Run(slug))
-    beside = store.read(effects_stream(slug))
+    stored = store.read(effects_stream(slug))
     writes = [Write(f"run/{slug}", version, ())]
     rows = rows_of_run(run, (shape,))
-    if beside:
-        writes.append(Write(effects_stream(slug), len(beside), ()))
+    if stored:
+        writes.append(Write(effects_stream(slug), len(stored), ()))
         try:
-            events = [decode(r.stream, r.version, r.topic, r.state) for r in beside]
+            events = [decode(r.stream, r.version, r.topic, r.state) for r in stored]
             rows += rows_of_effects(slug, reduce(evolve_effects, events, Effects()), (shape,))
         except Undecodable as error:
             rows = rows_of_run(Unreadable(slug, version, f"its effects: {error}"), (shape,))
@@ -135,7 +135,7 @@ def _folded(store: EventStore, slug: str, shape: Shape) -> Append:
 
 
 def _switch(store: EventStore, shape: int, slugs: set[str]) -> int:
-    """Make a shape live, and drop the rows of all others, in one transaction."""
+    """Make a shape live and drop the rows of all other shapes in one transaction."""
     old = [
         row
         for row in store.status_rows()
@@ -151,5 +151,5 @@ def _switch(store: EventStore, shape: int, slugs: set[str]) -> int:
 
 
 def progress_of(views: Views) -> Build | None:
-    """Return the build of status rows that was cut short or is under way; none where none is."""
+    """Return the unfinished build of status rows, or None."""
     return next((build for build in views.builds() if build.name == NAME), None)

@@ -1,8 +1,8 @@
-"""The one tailer of a process: a thread that keeps all views level, or says why it cannot.
+"""The one thread of a process that keeps all views current.
 
-Each turn reads every page once for all builds that stand at the same place. An error of the store
-is told, waited out with a growing back-off and tried again, for ever: nothing stops in silence.
-What one event does to one run is parked and ends nothing.
+Each turn reads a page once for all builds at the same position. Store errors are reported and
+retried forever with a growing back-off, so it never stops silently. An event that cannot be folded
+is parked and stops nothing else.
 """
 
 import logging
@@ -21,37 +21,37 @@ from watchkeeper.services.views.rebuild import advance, by_title, ensure
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = timedelta(milliseconds=500)
-"""How long the end of the process may have to wait for the tailer; a new event wakes it at once."""
+"""How long the tailer may delay a stop of the process. A new event wakes it at once."""
 
 POLL_EVERY = timedelta(seconds=10)
-"""The ledger is read at least this often, should no wake-up come."""
+"""The ledger is read at least this often, even without a wake-up."""
 
 BEAT_EVERY = timedelta(seconds=5)
-"""Between two signs of life."""
+"""The time between two heartbeats."""
 
 RETRY_FIRST = timedelta(milliseconds=200)
 RETRY_LONGEST = timedelta(seconds=20)
 RETRY_JITTER = 0.5
-"""A store that is back is followed again within half a minute."""
+"""The longest retry wait. A store that is back is followed again within half a minute."""
 
 LEAVING = timedelta(seconds=10)
-"""How long the page under way may take when the process ends."""
+"""How long the current page may take when the process stops."""
 
 
 class Tail:
-    """Follows the ledger for all views. All of it runs on one thread.
+    """Follows the ledger for all views, on one thread.
 
     Args:
         store: The ledger.
-        views: What is kept level.
-        projections: What this code knows.
-        holder: This process, for its leases and signs of life.
+        views: The views to keep current.
+        projections: All projections of this code.
+        holder: This process, for its leases and heartbeats.
     """
 
     def __init__(
         self, store: EventStore, views: Views, projections: Sequence[Projection], holder: str
     ) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         self._store = store
         self._views = views
         self._projections = projections
@@ -63,11 +63,11 @@ class Tail:
         self._begun = False
         self._seen: int | None = None
         self._error = ""
-        self._told = set[str]()
+        self._reported = set[str]()
         self._beat = clock.Deadline.after(timedelta(0))
 
     def run(self, stop: threading.Event) -> None:
-        """Follow until told to stop; an error is told and tried again."""
+        """Follow the ledger until stopped; report and retry errors."""
         while not stop.is_set():
             try:
                 if self.turn():
@@ -94,13 +94,13 @@ class Tail:
         """
         if not self._begun:
             ensure(self._store, self._views, self._projections)
-            # A release that knows more may be able to fold what the one before could not.
+            # A newer release may be able to fold events that the previous one could not.
             retry_all(self._store, self._views, self._known)
             self._begun = True
         pages, level, seen = Pages(self._store, self._projections), True, None
         for build in self._views.builds():
-            if build.error and build.error not in self._told:
-                self._told.add(build.error)
+            if build.error and build.error not in self._reported:
+                self._reported.add(build.error)
                 log.warning("a view stands still: %s", build.error)
             known = self._known.get(build.title)
             if known is None or build.error or build.state is BuildState.OLD:
@@ -109,25 +109,26 @@ class Tail:
             if build.state is BuildState.BUILDING and not self._views.take(
                 build, self._holder, now + LEASE, now
             ):
-                continue  # A command builds it; it renews its lease as long as it lives.
+                continue  # A command builds it and renews its lease while it lives.
             level = advance(pages, self._views, build, known) and level
             seen = build.position if seen is None else min(seen, build.position)
         self._seen = seen
         return level
 
     def _rest(self, stop: threading.Event) -> None:
-        """Wait for something new; look by itself after a while, should no wake-up come.
+        """Wait for a new event; poll after a while if no wake-up comes.
 
         Raises:
-            StoreFailure: The ledger could not be asked.
-            ViewsFailure: The sign of life could not be kept.
+            StoreFailure: The ledger could not be read.
+            ViewsFailure: The heartbeat could not be stored.
         """
         deadline = clock.Deadline.after(POLL_EVERY)
-        # After what was read, and not after what is there by now: that may have come between.
+        # Wait after the events that were read, since newer ones may have arrived meanwhile.
         seen = self._store.newest() if self._seen is None else self._seen
         while not stop.is_set() and not deadline.expired():
             there = self._store.wait(after=seen, limit=LOOK_EVERY)
-            # Not before the wait: where that alone fails, it would be well and ill by turns.
+            # Not before the wait: if only the wait fails, the state would alternate between healthy
+            # and failed.
             self._well()
             if there:
                 return
@@ -144,7 +145,7 @@ class Tail:
 
     def _ill(self, says: str, stop: threading.Event) -> None:
         if says != self._error:
-            # Once: a log that repeats it hides what else it says.
+            # Log once: repeated lines would hide other messages.
             log.warning("the views stand still: %s; it is tried again", says)
         self._error = says
         try:
@@ -158,7 +159,7 @@ class Tail:
 def tailing(
     store: EventStore, views: Views, projections: Sequence[Projection], holder: str
 ) -> Generator[None, None, None]:
-    """Keep the views level with the ledger for the length of a block."""
+    """Keep the views current with the ledger for the length of a block."""
     stop = threading.Event()
     tail = Tail(store, views, projections, holder)
     thread = threading.Thread(target=tail.run, args=(stop,), name="ledger-tail", daemon=True)

@@ -1,7 +1,7 @@
-"""Does what a policy found due for one run: reads outside, asks the domain, acts, records.
+"""Does the acts that are due for a run: reads, asks the domain, acts, records.
 
-A crash between any two lines here is answered by doing the act again: what is due is derived from
-events, and every act outside can be asked about before it is repeated.
+After a crash between any two lines here, the act is done again. Due acts are derived from events,
+and the outcome of every outside act can be queried before a retry.
 """
 
 import logging
@@ -51,19 +51,19 @@ def perform(services: Services, run: Run, act: Act, token: int) -> bool:
     """Do one act for a run.
 
     Args:
-        services: What to work with.
+        services: The dependencies.
         run: The run as it was when the act was found due.
         act: What to do.
-        token: The watch's fencing token; a newer one elsewhere means that this holder stops.
+        token: The watch's fencing token. If a newer one exists, this holder stops.
 
     Returns:
         Whether something was recorded, so that more may be due.
     """
     fresh = services.ledger.run(run.slug)
     if not isinstance(fresh, Run) or fresh.watch.token != token:
-        return False  # Another holder took over: whoever is older no longer acts.
+        return False  # Another holder took over: an older holder no longer acts.
     if act not in due_acts(fresh, services.ledger.effects(run.slug), clock.now()):
-        return False  # Other writers went on since it was found due.
+        return False  # Other writers appended since the act was found due.
     try:
         recorded = _perform(services, fresh, act, token)
     except (Unavailable, TagTaken, PushRaced) as error:
@@ -115,12 +115,12 @@ def _failed(
 
 
 def next_failure(effects: Effects, effect: str, reason: str, draw: float = 1.0) -> EffectFailed:
-    """Return the event of a failure in which nobody outside has a part, such as a fault of ours.
+    """Return the event of an internal failure, such as a bug of ours.
 
     Args:
-        effects: What became of the run's effects so far.
-        effect: Which act failed.
-        reason: Why.
+        effects: The state of the run's effects.
+        effect: The failed act.
+        reason: The reason.
         draw: A random number from 0 to 1; the longest wait by default.
     """
     attempt = next_attempt({"": effects}, effect)
@@ -134,19 +134,19 @@ def next_failure(effects: Effects, effect: str, reason: str, draw: float = 1.0) 
 
 
 def push_together(
-    services: Services, tokens: Mapping[str, int], told_to_leave: Callable[[], bool] = lambda: False
+    services: Services, tokens: Mapping[str, int], is_stopping: Callable[[], bool] = lambda: False
 ) -> set[str]:
-    """Bring the logbooks of runs of one branch up to date in one commit, and record how it went.
+    """Push the logbooks of one branch's runs in one commit, and record the result.
 
     Args:
-        services: What to work with.
-        tokens: The watch's fencing token for each run, by slug; a run with a newer one elsewhere
-            is left out.
-        told_to_leave: Asked before each look at the remote. What is interrupted then is recorded
-            by nobody: the attempt on record says that its outcome is unknown.
+        services: The dependencies.
+        tokens: The watch's fencing token for each run, by slug. A run with a newer token is left
+            out.
+        is_stopping: Called before each read of the remote. An interruption then is not recorded:
+            the recorded attempt already says that its outcome is unknown.
 
     Returns:
-        The runs for which it was recorded that the remote holds their logbook.
+        The runs whose logbook is now recorded as held by the remote.
     """
     found = {slug: services.ledger.run(slug) for slug in sorted(tokens)}
     runs = {
@@ -158,10 +158,10 @@ def push_together(
         return set()
     try:
         pushed = push_logbooks(
-            services.ledger, services.outside, list(runs.values()), SERVICE, told_to_leave
+            services.ledger, services.outside, list(runs.values()), SERVICE, is_stopping
         )
     except (Unavailable, PushRaced) as error:
-        if not told_to_leave():
+        if not is_stopping():
             _all_failed(services, runs, error)
         return set()
     _left_out(services, runs, pushed)
@@ -171,7 +171,7 @@ def push_together(
 def _all_failed(
     services: Services, runs: Mapping[str, Run], error: Unavailable | PushRaced
 ) -> None:
-    """Record that a branch gives no answer: its runs wait for it together."""
+    """Record that a branch gives no answer, so all its runs wait."""
     act = Act.LOGBOOK.value
     effects = {slug: services.ledger.effects(slug) for slug in runs}
     attempt = next_attempt(effects, act)
@@ -187,7 +187,7 @@ def _all_failed(
 
 
 def _left_out(services: Services, runs: Mapping[str, Run], pushed: Pushed) -> None:
-    """Record what is wrong with single runs; the others of the branch went on."""
+    """Record the faults of single runs; other runs of the branch are not affected."""
     events: dict[str, list[EffectEvent]] = {}
     act = Act.LOGBOOK.value
     for slug, why in pushed.left_out.items():
@@ -209,13 +209,13 @@ def _left_out(services: Services, runs: Mapping[str, Run], pushed: Pushed) -> No
 
 
 def check(services: Services, run: Run, token: int) -> bool:
-    """Observe the newest instance and record what it amounts to; idempotent per due time."""
+    """Observe the newest instance and record the check; idempotent per due time."""
     plan = run.instances[-1].plan
     due = run.watch.next_due
     assert due is not None, "a check is due"
     seen = observe(services.outside, contract_of(run), plan, clock.now())
     clean, digest, content = scrub_observation(services.ledger.scrubber, seen)
-    # Kept before the event that names it, so that a digest never points at nothing by a crash.
+    # Stored before the event that names it, so that no crash leaves a digest without content.
     services.evidence.keep(digest, content)
     command = RecordCheck(
         now=clock.now(), actor=SERVICE, token=token, observation=clean, digest=digest
@@ -228,17 +228,17 @@ def check(services: Services, run: Run, token: int) -> bool:
 
 
 def stop(services: Services, run: Run) -> bool:
-    """Ask the orchestrator for the end that a human consented to; its word ends the instance.
+    """Request the stop that a human consented to; the orchestrator's report ends the instance.
 
-    It is asked first whether the job still lives. One that does is asked to end again, since a
-    stop may be repeated; that it was taken is recorded once.
+    The orchestrator is first asked whether the job is alive. If so, the stop is requested again,
+    since a stop may be repeated. Its acceptance is recorded once.
     """
     instance = live_instance(run)
     if instance is None or not end_asked(run, instance.plan.instance):
         return False
     orchestrator: Orchestrator = services.outside.orchestrator(contract_of(run))
     if orchestrator.find(instance.plan.submission_id).state in _OVER:
-        return False  # The next check records how it ended.
+        return False  # The next check records the end.
     effects = services.ledger.effects(run.slug)
     tried = attempted(run, effects, Act.STOP)
     known = effects.confirmed.get(tried.effect) == tried.key
@@ -255,21 +255,21 @@ def stop(services: Services, run: Run) -> bool:
 
 
 def verify(services: Services, run: Run, actor: Actor) -> bool:
-    """Read what a seal needs and hold the run against it."""
+    """Read the facts that a seal needs and verify the run against them."""
     return recorded(verify_outcome(services, run, actor), "verify the seal")
 
 
 def verify_outcome(
     services: Services, run: Run, actor: Actor, waive: tuple[str, ...] = (), reason: str = ""
 ) -> Handled | Refused:
-    """Read what a seal needs, and return what came of it.
+    """Read the facts that a seal needs, verify the run, and return the outcome.
 
     Args:
-        services: What to work with.
+        services: The dependencies.
         run: The run.
         actor: Who asks.
-        waive: What may be missing, by name; each needs a human's consent.
-        reason: Why.
+        waive: Names of artefacts that may be missing; each needs a human's consent.
+        reason: The reason.
     """
     contract = contract_of(run)
     launched = next((i.launched_at for i in run.instances if i.launched_at is not None), None)
@@ -292,7 +292,7 @@ def verify_outcome(
 
 
 def raise_if_silent(facts: SealFacts) -> None:
-    """A source that gives no answer is asked again later: its silence is no missing artefact.
+    """Raise if a source gave no answer: silence does not mean a missing artefact.
 
     Raises:
         Unavailable: The tracker, the checkpoints or git gave no answer.
@@ -306,12 +306,12 @@ def raise_if_silent(facts: SealFacts) -> None:
 
 
 def _no_seal(actor: Actor, run: Run) -> RunCommand:
-    """Return a command that the run's phase refuses, so that the refusal is the table's own."""
+    """Return a command that the run's phase refuses, to get the domain's own refusal."""
     return CompleteSeal(now=clock.now(), actor=actor, head=str(run.version))
 
 
 def close(services: Services, run: Run) -> bool:
-    """Seal the run: its tag is on the remote, so this is its last event."""
+    """Seal the run: its tag is on the remote, so this is the last event."""
     tag = services.ledger.effects(run.slug).tag
     assert tag is not None, "a run is closed once its tag is on the remote"
     command = CompleteSeal(now=clock.now(), actor=SERVICE, head=tag.head)

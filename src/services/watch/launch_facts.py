@@ -1,7 +1,9 @@
-"""Reads what the launch rules need; a source that does not answer is said to be so.
+"""Reads the facts that the launch rules need.
 
-What a first launch asks is more than what a relaunch asks: the ledger has answered the rest, and a
-relaunch must not wait for sources that it does not need.
+A source that does not answer is reported as such.
+
+A first launch reads more sources than a relaunch. For a relaunch, the ledger has the remaining
+answers, and it must not wait for sources that it does not need.
 """
 
 import logging
@@ -63,17 +65,17 @@ from watchkeeper.services.watch.observe import SourceResult, ask
 log = logging.getLogger(__name__)
 
 COMPLETE_MAX = 32
-"""Complete checkpoints that are named: the newest."""
+"""The number of newest complete checkpoints that are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the ledger itself knows of a launch, so that nobody outside is asked.
+    """The ledger's own facts for a launch, so that no outside source is read for them.
 
     Attributes:
-        root_held_by: Who holds the output root; empty for nobody.
-        lineage: Of the checkpoint to start from; none where nothing is recorded.
-        logbook: Whether the logbook gets through; none to try a push that moves nothing.
+        root_held_by: The holder of the output root; empty if it is free.
+        lineage: The lineage of the checkpoint to start from; None if nothing is recorded.
+        logbook: Whether the logbook can be pushed; None to try a dry-run push.
     """
 
     root_held_by: str = ""
@@ -91,22 +93,21 @@ def read_gate_facts(
     submission_id: str = "",
     adopts: bool = False,
 ) -> GateFacts:
-    """Read what the launch rules need.
+    """Read the facts that the launch rules need.
 
     Args:
         outside: The ports.
         contract: The run's contract.
         source_path: The checkpoint to start from; empty for a start from scratch.
-        known: What the ledger knows.
-        scrubber: Takes secrets out of the configuration: the rules quote what differs in it, where
-            its name no longer tells that it is one, and compare it with what is recorded.
-        submission_id: The id of a first launch, for which all sources are asked; empty for a
-            relaunch.
-        adopts: A job that runs is to be adopted, so the place of its output is asked as well.
+        known: The ledger's own facts.
+        scrubber: Removes secrets from the configuration. The rules quote differing values without
+            their names and compare them with recorded ones.
+        submission_id: The id of a first launch, which reads all sources; empty for a relaunch.
+        adopts: Whether a running job is adopted, so that its output location is read too.
     """
     first = bool(submission_id)
     resolved, other = outside.root_facts(contract)
-    # Each of these keeps its own time limit, so leaving the pool never takes long.
+    # Each call has its own timeout, so leaving the pool never takes long.
     with ThreadPoolExecutor(max_workers=9) as pool:
         code = pool.submit(_code, outside, contract)
         source = pool.submit(_source, outside, contract, source_path)
@@ -118,7 +119,7 @@ def read_gate_facts(
         hardware = pool.submit(_hardware, outside, contract) if first else None
         bundle = pool.submit(_bundle, outside, contract) if first else None
     repository, worktree, config = code.result()
-    told = known.logbook or (logbook.result() if logbook else None)
+    pushed = known.logbook or (logbook.result() if logbook else None)
     found_names = names.result() if names else None
     found_store, found_job = store.result() if store else None, job.result() if job else None
     found_home, found_hardware = (
@@ -128,7 +129,7 @@ def read_gate_facts(
     found_bundle = bundle.result() if bundle else None
     from_source = source.result()
     asked: tuple[SourceResult[Any] | None, ...] = (
-        repository, worktree, config, told, found_store, found_names, found_job,
+        repository, worktree, config, pushed, found_store, found_names, found_job,
         found_home, found_hardware, found_bundle,
     )  # fmt: skip
     return GateFacts(
@@ -144,7 +145,7 @@ def read_gate_facts(
         store=found_store.answer if found_store else None,
         names=found_names.answer if found_names else None,
         job=found_job.answer if found_job else None,
-        logbook=told.answer if told else None,
+        logbook=pushed.answer if pushed else None,
         lineage=known.lineage,
         home=found_home.answer if found_home else None,
         hardware=found_hardware.answer if found_hardware else None,
@@ -159,10 +160,10 @@ def _scrubbed(scrubber: Scrubber, config: dict[str, str]) -> dict[str, str]:
 
 
 def ask_logbook(push: Callable[[], object]) -> SourceResult[LogbookFacts]:
-    """Push the logbook before anything is submitted, and say how that went.
+    """Push the logbook before anything is submitted, and return the result.
 
     Args:
-        push: Brings the logbook up to date on its remote.
+        push: Pushes the logbook to its remote.
     """
 
     def pushed() -> LogbookFacts:
@@ -178,26 +179,26 @@ def ask_logbook(push: Callable[[], object]) -> SourceResult[LogbookFacts]:
 
 
 def refused_place(outside: Outside, contract: Contract) -> str:
-    """Return why a logbook may not be pushed where its contract says; empty where it may."""
+    """Return why the contract's logbook path is refused; empty if it is allowed."""
     path, branch = logbook_path_of(contract), contract.logbook.branch
     return logbook_problem(path, branch, outside.logbook_folders())
 
 
 def logbook_not_sent(refused: str) -> SourceResult[LogbookFacts]:
-    """Return what is known of a logbook that nothing was sent of.
+    """Return the facts of a logbook that was not pushed.
 
     Args:
-        refused: Why its place is refused; empty where it waits for an approval.
+        refused: Why its path is refused; empty if it waits for an approval.
     """
     facts = LogbookFacts(pushed=False, refused=refused, after_approval=not refused)
     return SourceResult(facts, Reading(source=LOGBOOK, state=SourceState.FRESH))
 
 
 def logbook_on_record(failing: str) -> SourceResult[LogbookFacts]:
-    """Return what is on record of a logbook that was pushed before.
+    """Return the recorded facts of a logbook that was pushed before.
 
     Args:
-        failing: Why its newest push did not get through; empty when it did.
+        failing: Why its newest push failed; empty if it succeeded.
     """
     if failing:
         reading = Reading(source=LOGBOOK, state=SourceState.UNAVAILABLE, reason=failing)
@@ -214,7 +215,7 @@ Code = tuple[
 
 
 def _code(outside: Outside, contract: Contract) -> Code:
-    """Ask the code's remote and the checkout; the configuration comes from where the job's does."""
+    """Read the code's remote and the checkout; the configuration comes from the job's source."""
     part = contract.code
     sources = outside.launch_source()
     asked_remote = ask(GIT, lambda: outside.git(part.remote, part.branch))
@@ -278,7 +279,7 @@ def _region(port: object, root: str) -> str:
     try:
         return port.region_of(root)
     except Unavailable as error:
-        # Reading objects does not need the right to read the bucket's own settings.
+        # Reading objects needs no permission to read the bucket's settings.
         log.info("the region is taken from the name: %s", error)
         return ""
 
@@ -312,6 +313,6 @@ def _bundle(outside: Outside, contract: Contract) -> SourceResult[BundleFacts] |
         return None
     asked = ask(BUNDLE, lambda: orchestrator.has_bundle(name))
     if asked.reading.state is SourceState.FRESH and asked.answer is None:
-        return None  # A name of another kind, which nobody here can look up.
+        return None  # A name of another kind, which cannot be looked up here.
     answer = None if asked.answer is None else BundleFacts(there=asked.answer)
     return SourceResult(answer, asked.reading)

@@ -1,4 +1,4 @@
-"""Brings instances into the world: a first one, and the next one after a decision."""
+"""Launches instances: a first one, and the next one after a decision."""
 
 import hashlib
 
@@ -44,9 +44,9 @@ from watchkeeper.services.watch.observe import SourceResult, ask
 
 
 def request_launch(services: Services, contract: Contract, actor: Actor) -> Handled | Refused:
-    """Hold a drafted run's first instance against facts read now, and ask for it.
+    """Check a drafted run's first instance against current facts, and request its launch.
 
-    What came of it stands in the run's newest preflight: nothing is submitted here.
+    The outcome is in the run's newest preflight. Nothing is submitted here.
     """
     run = services.ledger.run(contract.run)
     pushed = None
@@ -63,9 +63,9 @@ def request_launch(services: Services, contract: Contract, actor: Actor) -> Hand
 def _logbook_first(
     services: Services, run: Run, contract: Contract, actor: Actor
 ) -> SourceResult[LogbookFacts]:
-    """Push the logbook of an allowed launch before its submit; a failed push stops the launch.
+    """Push the logbook of an allowed launch before its submit; a failed push blocks the launch.
 
-    Nothing is sent before a human approved the plan, or waived the approval.
+    Nothing is sent before a human approved the plan or waived the approval.
     """
     now, refused = clock.now(), refused_place(services.outside, contract)
     plan = plan_first_instance(contract, submission_id(services, contract.run, 1))
@@ -79,12 +79,12 @@ def _logbook_first(
 def read_first_plan(
     services: Services, contract: Contract, logbook: SourceResult[LogbookFacts] | None = None
 ) -> tuple[LaunchPlan, GateFacts]:
-    """Return the plan of a contract's first instance, and the facts that its gate needs.
+    """Return the plan of a contract's first instance and the facts for its gate.
 
     Args:
-        services: What to work with.
+        services: The dependencies.
         contract: The run's contract.
-        logbook: How its push went; none to try one that moves nothing.
+        logbook: The result of its push; None to try a dry-run push.
     """
     plan = plan_first_instance(contract, submission_id(services, contract.run, 1))
     known = Known(
@@ -109,10 +109,11 @@ def with_patch(
     """Keep the patch of a dirty checkout, scrubbed, before the event that names it.
 
     Args:
-        services: What to work with.
+        services: The dependencies.
         contract: The run's contract.
-        facts: What was read for the gate; without the checkout where its patch cannot be kept.
-        known: Identity of the patch that the instance before was launched with.
+        facts: The facts for the gate. If the patch cannot be kept, the checkout is dropped from
+            them.
+        known: Identity of the previous instance's patch.
     """
     tree = facts.worktree
     if tree is None or tree.patch in ("", known):
@@ -129,23 +130,23 @@ def with_patch(
 
 
 def with_standing(services: Services, facts: GateFacts) -> GateFacts:
-    """Add what the ledger holds for no single run: the standing waivers."""
+    """Add the ledger's standing waivers, which apply to all runs."""
     standing = standing_waivers(services.ledger.people(), clock.now())
     return facts.model_copy(update={"standing": standing})
 
 
 def submit(services: Services, run: Run) -> bool:
-    """Bring a requested instance into the world, once, whatever crashed before.
+    """Submit a requested instance exactly once, also after crashes.
 
-    The id was recorded before this runs. The orchestrator is asked for it first; a submit is
-    sent only after its definite "not found", and it refuses a second job under the same id.
+    The id is already recorded. The orchestrator is first asked for it, and a submit is sent only
+    after a definite "not found". The orchestrator also refuses a second job with the same id.
     """
     assert isinstance(run.phase, Launching), "only a requested launch is submitted"
     plan = run.phase.plan
     orchestrator = services.outside.orchestrator(contract_of(run))
     found = orchestrator.find(plan.submission_id)
     if found.state is JobState.NOT_FOUND:
-        # The answer may have taken long, and what was asked meanwhile counts.
+        # The answer may have taken long, and requests made meanwhile count.
         fresh = services.ledger.run(run.slug)
         if not isinstance(fresh, Run) or (fresh.phase, fresh.watch.token) != (
             run.phase,
@@ -158,10 +159,10 @@ def submit(services: Services, run: Run) -> bool:
         if clearance_revoked(run):
             return _not_submitted(services, run, plan, f"{run.cleared_by} was revoked first")
         if has_mark(plan.model_dump_json()):
-            # What stands for a secret is not the secret: the job would run with other words.
+            # A redaction mark is not the secret: the job would run with a wrong value.
             return _not_submitted(services, run, plan, "a secret was scrubbed from the plan (L1)")
         if lacking := services.outside.missing_variables(plan.env_from):
-            # Not the orchestrator's refusal, which would use up the instance.
+            # Not reported as the orchestrator's refusal, which would use up the instance.
             says = f"env_from names {', '.join(lacking)}, not set here: export it and start again"
             raise Unavailable("environment", says)
         tried = attempted(run, services.ledger.effects(run.slug), Act.SUBMIT)
@@ -192,10 +193,10 @@ def submit(services: Services, run: Run) -> bool:
 
 
 def _confirm(services: Services, run: Run) -> None:
-    """Record that the orchestrator has the job, where a try stands on record."""
+    """Record that the orchestrator has the job, if an attempt is recorded."""
     effects, name = services.ledger.effects(run.slug), Act.SUBMIT.value
     if name not in {*effects.attempted, *effects.failing}:
-        return  # It was there before anything was tried here.
+        return  # The job existed before any attempt here.
     done = EffectConfirmed(
         effect=name,
         key=key_of(run, effects, Act.SUBMIT),
@@ -212,7 +213,7 @@ def _not_submitted(services: Services, run: Run, plan: LaunchPlan, reason: str) 
 
 
 def job_spec(plan: LaunchPlan) -> JobSpec:
-    """Return what is submitted for a plan; nothing in it was not in the plan."""
+    """Return the job to submit for a plan; it holds only values of the plan."""
     resume = {RESUME_FROM: plan.resume_from} if plan.resume_from else {}
     return JobSpec(
         submission_id=plan.submission_id,
@@ -226,7 +227,7 @@ def job_spec(plan: LaunchPlan) -> JobSpec:
 
 
 def relaunch(services: Services, run: Run, token: int) -> bool:
-    """Ask for the instance that was decided on, on facts read now."""
+    """Request the decided instance, checked against current facts."""
     assert isinstance(run.phase, Interrupted), "only an interrupted run is relaunched"
     decision = run.phase.decision
     assert decision is not None, "a relaunch was decided"
@@ -258,10 +259,10 @@ def relaunch(services: Services, run: Run, token: int) -> bool:
 
 
 def _alive_again(services: Services, run: Run) -> str:
-    """Name the job of an instance that a human declared lost, where it lives after all.
+    """Return the job of an instance that a human declared lost, if it is alive after all.
 
     Raises:
-        Unavailable: The orchestrator gives no answer, so nobody can tell.
+        Unavailable: The orchestrator gives no answer, so this is unknown.
     """
     ended = run.instances[-1]
     if ended.end is None or ended.end.state not in UNACCOUNTABLE:
@@ -274,7 +275,7 @@ def _alive_again(services: Services, run: Run) -> str:
 
 
 def root_holder(services: Services, contract: Contract) -> str:
-    """Return who holds an output root, or one above or below it; empty for nobody."""
+    """Return the holder of an output root, or of one above or below it; empty if it is free."""
     names = (contract.output_root, services.outside.root_facts(contract)[0])
     taken = overlapping(services.ledger.roots(), *names)
     if taken is None:

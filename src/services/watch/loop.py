@@ -1,7 +1,7 @@
-"""The watch loop: many runs, one process, bounded concurrency, nothing remembered but the ledger.
+"""The watch loop: many runs, one process, bounded concurrency, no own state.
 
-What is due is derived from events at every turn, so a `kill -9` anywhere loses nothing: the next
-process takes the watch over and goes on.
+Every turn derives the due acts from events, so a `kill -9` loses nothing. The next process takes
+the watch over and continues.
 """
 
 import logging
@@ -46,21 +46,21 @@ from watchkeeper.services.watch.reactor import EVERY, Due, Reactor
 log = logging.getLogger(__name__)
 
 WORKERS = 16
-"""Runs that are looked at at one time; more wait their turn."""
+"""The number of runs handled at the same time. Further runs wait."""
 
 TURN = timedelta(milliseconds=500)
-"""The longest wait between two looks at what is due. New events end it early."""
+"""The longest wait between two turns. New events end it early."""
 
 LEAVING = timedelta(seconds=30)
-"""How long acts under way may take to end when the watch is told to stop."""
+"""How long running acts may take to end when the watch stops."""
 
 PAUSES = {Act.STOP: timedelta(seconds=5), Act.VERIFY: timedelta(seconds=30)}
-"""Waits after an act that recorded nothing and is still due: the other side needs time."""
+"""Waits after an act that recorded nothing and is still due, since the other side needs time."""
 
 
 @dataclass(slots=True)
 class _Board:
-    """What the loop knows of one run; all of it can be had again from the ledger."""
+    """The loop's state of one run; all of it can be derived again from the ledger."""
 
     run: Run
     effects: Effects
@@ -70,17 +70,17 @@ class _Board:
 
 
 class Watcher:
-    """Holds the watch over all runs of a home and does what falls due.
+    """Holds the watch over all runs of a home and does the due acts.
 
     Args:
         services: Ledger, ports and evidence.
-        holder: Who watches, from where.
+        holder: The holder of the watch: who watches, and from where.
         states: Where state files are written.
-        named: Runs that are watched although their contract declines a watch, and taken by force
-            where `forced_by` says so. All others of the home are watched in any case: one process
-            acts for a home, and what people ask of any run is carried out by it.
-        forced_by: The human who takes the watch from whoever holds it; none to wait for its lease.
-        every: The least time between two commits of a branch for which nobody waits.
+        named: Runs that are watched although their contract declines a watch, and taken by force if
+            `forced_by` is set. All other runs of the home are always watched, since one process
+            acts for a home and carries out all requests of people.
+        forced_by: The human who takes the watch by force; None to wait for the lease.
+        every: The shortest time between two commits of a branch that nobody waits for.
     """
 
     def __init__(
@@ -107,16 +107,16 @@ class Watcher:
         self._doing: dict[str, tuple[Act, str]] = {}
 
     def run(self, stop: Signal, until: Callable[[dict[str, Run]], bool] | None = None) -> None:
-        """Watch until told to stop.
+        """Watch until stopped.
 
         Args:
             stop: Set from a signal handler, or by another thread.
-            until: Asked at each turn, once all runs were read, with all of them; true ends the
-                watch once nothing is under way.
+            until: Called at each turn with all runs, once all were read. True ends the watch when
+                no act is running.
 
         Raises:
-            StoreFailure: The ledger failed: without it nothing may be done. One that is away is
-                waited for.
+            StoreFailure: The ledger failed, and nothing may be done without it. An unavailable
+                ledger is waited for.
         """
         jobs = ThreadPoolExecutor(WORKERS, thread_name_prefix="job")
         try:
@@ -130,9 +130,9 @@ class Watcher:
                     if wait_until_back(self._services.ledger.store, stop, error):
                         self._begin_again()
         finally:
-            # What waits for its turn is found due again by the next watch.
+            # The next watch finds waiting acts due again.
             jobs.shutdown(wait=False, cancel_futures=True)
-            # Git has workers of its own: a remote that hangs never keeps a check waiting.
+            # Git has its own workers, so a hanging remote never delays a check.
             self._reactor.leave()
             try:
                 self._leave()
@@ -141,9 +141,9 @@ class Watcher:
             jobs.shutdown()
 
     def _begin_again(self) -> None:
-        """Look at every run anew, as what came meanwhile was missed; act for none before that."""
+        """Read every run again, since events were missed; act for no run before that."""
         with suppress(StoreAway):
-            self._collect()  # Acts that met it, too.
+            self._collect()  # Including acts that met the outage.
         self._before |= self._boards
         self._boards = {}
         self._changes = Changes(self._services.recorder, self._services.ledger.store)
@@ -153,7 +153,7 @@ class Watcher:
     def _turn(
         self, jobs: ThreadPoolExecutor, until: Callable[[dict[str, Run]], bool] | None
     ) -> bool:
-        """Take in what ended, and begin what is due; say whether the watch ends after it."""
+        """Collect finished acts and start due ones; say whether the watch ends after this turn."""
         self._collect()
         self._refresh()
         whole = self._changes.whole
@@ -167,11 +167,11 @@ class Watcher:
                 acts = wanted_acts(board.run, board.effects, now)
                 due.append(Due(board.run, board.effects, board.token, acts))
             elif board.run.watch.kept_for and board.run.watch.holder is None:
-                # Handed over and not taken yet; what a human wants stopped waits for nobody.
+                # Handed over and not taken yet. A stop by a human never waits.
                 acts = [a for a in wanted_acts(board.run, board.effects, now) if a is Act.STOP]
                 due.append(Due(board.run, board.effects, board.run.watch.token, acts))
-        # What changes something at an orchestrator is done there one after another; of those who
-        # wait for it, whom a human wants stopped comes first.
+        # Acts that change something at one orchestrator run one after another. Among waiting runs,
+        # one that a human wants stopped comes first.
         targets = {target for _, target in self._doing.values()}
         for one in sorted(due, key=lambda one: Act.STOP not in one.acts):
             self._start_due(jobs, one, now, targets)
@@ -182,7 +182,7 @@ class Watcher:
         return {slug: board.run for slug, board in self._boards.items()}
 
     def _at_rest(self) -> bool:
-        """Say whether nothing is under way, due, or waiting for a retry."""
+        """Say whether nothing is running, due, or waiting for a retry."""
         now = clock.now()
         return not self._under_way() and not any(
             board.effects.failing or due_acts(board.run, board.effects, now)
@@ -195,7 +195,7 @@ class Watcher:
     def _rest(self) -> None:
         under_way = self._under_way()
         if under_way and self._changes.whole:
-            # An act that ends is a reason to look again as well as a new event is.
+            # A finished act triggers a turn, as a new event does.
             wait(under_way, timeout=0.05, return_when=FIRST_COMPLETED)
         self._changes.wait(TURN if not under_way else timedelta(milliseconds=20))
 
@@ -212,33 +212,33 @@ class Watcher:
             run = Unreadable(slug, run.version, f"its effects: {error}")
             effects = Effects()
         if isinstance(run, Unreadable):
-            # It is left alone and said so; the watch over the others goes on.
+            # The run is left alone and reported; the watch over other runs continues.
             log.error("%s cannot be read after event %d: %s", slug, run.version, run.why)
             self._services.ledger.show_unreadable(run)
             self._boards.pop(slug, None)
             return
         declined = run.contract is not None and run.contract.watch.declined
         if declined and slug not in self._named:
-            return  # Watched only when somebody names it.
+            return  # Watched only if it is named.
         board = self._boards.get(slug)
         if board is None:
             board = self._before.pop(slug, None) or _Board(run, Effects())
             self._boards[slug] = board
         board.run, board.effects = run, effects
         if board.token != board.run.watch.token:
-            board.token = 0  # Somebody took it over; it is asked for again, or left.
+            board.token = 0  # Another holder took it over; the watch is requested again or left.
         try:
             self._states.write_state(run)
         except OSError as error:
-            # A courtesy to scripts: it is tried again at the next event.
+            # Only a convenience for scripts: it is retried at the next event.
             log.warning("%s: monitoring_state.json was not written: %s", slug, error)
 
     def _take(self, slug: str, board: _Board) -> None:
-        # Force is used once for each run: who takes it back later is not driven out again.
+        # Force is used once per run: a holder who takes the watch back later keeps it.
         force = self._forced_by is not None and slug in self._named - self._forced
         over = isinstance(board.run.phase, NOT_WATCHED)
         if over or (board.run.watch.ended and not force):
-            # Nothing to watch; what is left to push needs no lease, only our place as its writer.
+            # Nothing to watch. The remaining pushes need no lease, only that we are the writer.
             board.token = board.run.watch.token or -1
             return
         if self._works_for(board.run):
@@ -254,7 +254,7 @@ class Watcher:
             force=force,
         )
         outcome = self._services.ledger.handle(slug, command)
-        self._forced.add(slug)  # Not before: where the ledger is away it was not used.
+        self._forced.add(slug)  # Not earlier: while the ledger is unavailable, force was not used.
         if isinstance(outcome, Refused):
             log.info("%s: %s", slug, outcome.sentence)
             board.refused_until = clock.Deadline.after(timedelta(seconds=10))
@@ -264,19 +264,19 @@ class Watcher:
         board.token = outcome.run.watch.token
 
     def _works_for(self, run: Run) -> bool:
-        """Say whether somebody else of this home took the run beside this watch: it goes on."""
+        """Say whether another holder in this home took the run, so that this watch continues."""
         holder = run.watch.holder
         theirs = holder is not None and holder.principal != self._holder.principal
         return theirs and self._is_ours(run) and is_held(run.watch, clock.now())
 
     def _is_ours(self, run: Run) -> bool:
-        """Say whether the watch is held in this home, where one process acts for all holders."""
+        """Say whether a holder in this home has the watch; one process acts for all of them."""
         holder = run.watch.holder
         here = (self._holder.host, self._holder.home)
         return holder is not None and (holder.host, holder.home) == here
 
     def _report_if_stale(self, slug: str, run: Run) -> None:
-        """Say on record that whoever holds the watch does not check: it cannot say so itself."""
+        """Record that the holder of the watch does not check, since it cannot report so itself."""
         if stale_since(run, clock.now()) is None or MONITOR_STALE in run.findings:
             return
         command = ReportStaleMonitor(now=clock.now(), actor=SERVICE, reporter=self._holder)
@@ -287,7 +287,7 @@ class Watcher:
     def _start_due(
         self, jobs: ThreadPoolExecutor, one: Due, now: datetime, targets: set[str]
     ) -> None:
-        """Start at most one act for the run's job; a slow one delays no other run's check."""
+        """Start at most one act for the run's job; a slow act delays no other run's check."""
         slug, board = one.run.slug, self._boards[one.run.slug]
         if slug in self._busy:
             return
@@ -308,15 +308,15 @@ class Watcher:
             return
 
     def _close_leftovers(self, slug: str, board: _Board) -> None:
-        """Record what the run's own history has settled, such as a stop of what ended by itself."""
+        """Record acts that the run's history has settled, such as a stop of an ended instance."""
         if over := no_longer_asked(board.run, board.effects):
             board.effects = self._services.ledger.record_effects(slug, over, SERVICE)
 
     def _collect(self) -> None:
-        """Take in what ended; a failure of the store ends the watch, another one is recorded.
+        """Collect finished acts; a store failure ends the watch, any other failure is recorded.
 
         Raises:
-            StoreAway: An act met that the ledger is away; one that is locked can still be read.
+            StoreAway: An act found the ledger unavailable. A locked ledger can still be read.
         """
         away: StoreAway | None = None
         for slug, future in list(self._busy.items()):
@@ -341,7 +341,7 @@ class Watcher:
         if isinstance(error, StoreFailure) and not isinstance(error, StoreAway):
             raise error
         for slug in slugs:
-            # What is due is found due again.
+            # Due acts are found due again.
             if isinstance(error, VersionConflict | StoreAway):
                 log.warning("%s: %s", slug, error)
             else:
@@ -349,7 +349,7 @@ class Watcher:
         return error if isinstance(error, StoreAway) else None
 
     def _record_fault(self, slug: str, act: Act, error: BaseException) -> None:
-        """A bug of ours in one act: loud in log and status, and no other run is touched."""
+        """Report our own bug in one act, in log and status; no other run is affected."""
         log.error("%s: %s failed", slug, act.value, exc_info=error)
         reason = f"internal error, please report: {type(error).__name__}: {error}"
         draw = self._services.draw()
@@ -357,8 +357,8 @@ class Watcher:
         self._services.ledger.record_effects(slug, [failed], SERVICE)
 
     def _leave(self) -> None:
-        """Let acts under way end, and say on record that nobody watches from here."""
-        # What was cancelled never becomes done for `wait`, only for itself.
+        """Let running acts end, and record that this holder no longer watches."""
+        # `wait` never sees a cancelled future as done.
         begun = [future for future in self._busy.values() if not future.done()]
         wait(begun, timeout=LEAVING.total_seconds())
         for slug, board in (self._before | self._boards).items():
@@ -372,10 +372,10 @@ class Watcher:
 
 
 def settle(services: Services, slug: str, limit: timedelta) -> None:
-    """Do what is due for one run, here and now, until nothing is or the limit.
+    """Do the due acts of one run now, until nothing is due or the limit is reached.
 
-    For commands that a person gives while no watch runs in this home; the caller holds the home's
-    watch lock. Checks are left to the watch.
+    For a person's commands while no watch runs in this home. The caller holds the home's watch
+    lock. Checks are left to the watch.
     """
     deadline = clock.Deadline.after(limit)
     while not deadline.expired():
@@ -387,7 +387,7 @@ def settle(services: Services, slug: str, limit: timedelta) -> None:
         acts = due_acts(run, services.ledger.effects(slug), clock.now())
         acts = [act for act in acts if act not in (Act.CHECK, Act.VERIFY)]
         if run.watch.kept_for and is_held(run.watch, clock.now()):
-            # Whom the watch was handed to acts for the job; a human's stop waits for nobody.
+            # The holder that the watch was handed to acts for the job. A human's stop never waits.
             acts = [act for act in acts if act not in JOB_ACTS or act is Act.STOP]
         if not acts or not perform(services, run, acts[0], run.watch.token):
             return

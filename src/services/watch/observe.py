@@ -1,4 +1,7 @@
-"""Reads all sources of one run at one time; a source that does not answer is said to be so."""
+"""Reads all sources of one run at one time.
+
+A source that does not answer is reported as such.
+"""
 
 import hashlib
 import json
@@ -43,14 +46,14 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class SourceResult(Generic[Answer]):
-    """A source's answer, or none and why."""
+    """A source's answer, or the reason why there is none."""
 
     answer: Answer | None
     reading: Reading
 
 
 def ask(source: str, question: Callable[[], Answer]) -> SourceResult[Answer]:
-    """Ask one source; no answer is a reading too, and says nothing about the run."""
+    """Ask one source. No answer is a reading too, and says nothing about the run."""
     try:
         answer = question()
     except Unavailable as error:
@@ -63,24 +66,24 @@ HISTORY, ATTEMPTS, CLUSTER = "history", "attempts", "cluster"
 
 
 TELEMETRY, HOSTS = "telemetry", "hosts"
-"""Names of the sources, as their readings carry them."""
+"""Names of the sources, as in their readings."""
 
 
 POINTS_KEPT = 1_000
-"""Points of a history kept with an observation; a step a second fills that in a usual cadence."""
+"""Points of a history kept with an observation: one step per second fills it in a usual cadence."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotHad:
-    """The answer of a source that a run does not have."""
+    """The answer of a source that the run does not have."""
 
 
 def questions_of(
     outside: Outside, contract: Contract, plan: LaunchPlan
 ) -> Mapping[str, Callable[[], Any]]:
-    """Return what to ask the further sources of a run, by source.
+    """Return the questions for the further sources of a run, by source.
 
-    Each finds its source by itself, so that one which cannot even be made fails alone.
+    Each question creates its own source, so a source that cannot be created fails alone.
     """
     job, root, mounts = plan.submission_id, contract.output_root, contract.hosts.mounts
 
@@ -116,7 +119,7 @@ def questions_of(
 
 
 def with_answers(seen: Observation, asked: Sequence[SourceResult[Any]]) -> Observation:
-    """Return an observation with what the further sources said, and how they answered."""
+    """Return an observation with the further sources' answers and readings."""
     facts: dict[str, Any] = {}
     readings: list[Reading] = []
     for one in asked:
@@ -153,11 +156,11 @@ def newest_points(history: MetricHistory, count: int) -> MetricHistory:
 
 
 def scrub_history(scrubber: Scrubber, history: MetricHistory) -> MetricHistory:
-    """Take secrets out of the only texts of a history: the names of its metrics."""
-    told = list({*history.columns, *history.not_finite})
-    clean, _ = scrub_json(scrubber, whole_characters(told))
+    """Remove secrets from the only texts of a history: the names of its metrics."""
+    metrics = list({*history.columns, *history.not_finite})
+    clean, _ = scrub_json(scrubber, whole_characters(metrics))
     assert isinstance(clean, list), "a list stays a list"
-    names = {name: str(one) for name, one in zip(told, clean, strict=True)}
+    names = {name: str(one) for name, one in zip(metrics, clean, strict=True)}
     if all(name == known for name, known in names.items()):
         return history
     return history.model_copy(
@@ -169,14 +172,14 @@ def scrub_history(scrubber: Scrubber, history: MetricHistory) -> MetricHistory:
 
 
 LOG_LINES_MAX = 200
-"""Lines of output read at a check, as many as the written monitoring loop reads."""
+"""Lines of output read at a check, as in the written monitoring loop."""
 
 
 def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime) -> Observation:
-    """Read everything that is to be had of an instance.
+    """Read all sources of an instance.
 
-    The orchestrator is asked first: what the others show is then at least as new as its word, so
-    that a job called ended has written all of its checkpoints when they are listed.
+    The orchestrator is asked first, so all other readings are at least as new. So when it reports
+    an end, all checkpoints are written before they are listed.
     """
     return _observe(outside, contract, plan, at, questions_of(outside, contract, plan))
 
@@ -193,7 +196,7 @@ def _observe(
     orchestrator = outside.orchestrator(contract)
     read_max = LINES_READ_MAX if named_texts(contract) else LOG_LINES_MAX
     job = ask("orchestrator", lambda: orchestrator.find(submission))
-    # Each of these keeps its own time limit, so leaving the pool never takes long.
+    # Each call has its own timeout, so leaving the pool never takes long.
     with ThreadPoolExecutor(max_workers=3 + len(further)) as pool:
         logs_result = pool.submit(
             ask, "logs", lambda: orchestrator.log_tail(submission, lines_max=read_max)
@@ -227,7 +230,7 @@ def _observe(
 
 
 def _counted(logs: SourceResult[tuple[str, ...]]) -> SourceResult[tuple[str, ...]]:
-    """Say in the reading of logs how many of their lines no reader can read."""
+    """Add the number of unreadable lines to the reading of the logs."""
     unread = unreadable_in(logs.answer or ())
     if not unread:
         return logs
@@ -236,20 +239,20 @@ def _counted(logs: SourceResult[tuple[str, ...]]) -> SourceResult[tuple[str, ...
 
 
 def scrubbed(scrubber: Scrubber, seen: Observation) -> Observation:
-    """Take the secrets out of an observation."""
+    """Remove the secrets from an observation."""
     history = seen.history
     named = scrub_history(scrubber, history) if history is not None else None
     plain = seen.model_copy(update={"history": None})
-    # JSON of others names characters that cannot be stored; they must not fail the check.
+    # Foreign JSON may hold characters that cannot be stored. They must not fail the check.
     clean, _ = scrub_json(scrubber, whole_characters(plain.model_dump(mode="json")))
     return Observation.model_validate(clean).model_copy(update={"history": named})
 
 
 def scrub_observation(scrubber: Scrubber, seen: Observation) -> tuple[Observation, str, bytes]:
-    """Take the secrets out of an observation and fix its bytes.
+    """Remove the secrets from an observation and fix its bytes.
 
-    Of a metric history the bytes hold the newest `POINTS_KEPT` points only: the tracker has the
-    others, and each check would keep them anew.
+    The bytes hold only the newest `POINTS_KEPT` points of a metric history. The tracker has the
+    others, and each check would store them again.
 
     Returns:
         The scrubbed observation, the SHA-256 of its bytes in hex, and the bytes.
@@ -265,8 +268,8 @@ def scrub_observation(scrubber: Scrubber, seen: Observation) -> tuple[Observatio
 def read_seal_facts(
     outside: Outside, contract: Contract, plan: LaunchPlan, tag: str, at: datetime
 ) -> SealFacts:
-    """Read what a seal is verified on: the sources, the launch commit and the tag."""
-    # A seal is verified on these alone; a slow history would only keep it waiting.
+    """Read the facts that verify a seal: the sources, the launch commit and the tag."""
+    # A seal needs only these; a slow history would only delay it.
     seen = _observe(outside, contract, plan, at, {})
     code = outside.git(contract.code.remote, contract.code.branch)
     found = ask("git", lambda: code.has_commit(contract.code.git_sha))

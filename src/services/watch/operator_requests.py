@@ -1,4 +1,7 @@
-"""Reads outside what a manoeuvre needs, and gives its command: nothing is started here."""
+"""Reads what an operator act needs and returns its command.
+
+Nothing is started here.
+"""
 
 from pydantic import JsonValue
 
@@ -38,10 +41,10 @@ def adopt(
     """Adopt a job that was launched elsewhere; nothing is submitted.
 
     Raises:
-        Unavailable: The orchestrator, or the store of the checkpoint, gives no answer.
+        Unavailable: The orchestrator or the checkpoint store gives no answer.
     """
     found = services.outside.orchestrator(contract).describe(job)
-    # Of the rest of its variables only the names are read here: some of them are secrets.
+    # Only the names of its other variables are read, since some are secrets.
     named = compared_variables(contract)
     compared = {name: said if name in named else "" for name, said in (found.env or {}).items()}
     lost = (*found.lost, *_secret_parts(services, found.carried))
@@ -59,13 +62,13 @@ def adopt(
     outcome = _adopted(services, contract, command)
     if not isinstance(outcome, Refused):
         return outcome
-    # Somebody else's command line may hold what must not be shown.
+    # A foreign command line may hold secrets.
     detail, _ = scrub_json(services.ledger.scrubber, outcome.detail)
     return Refused(outcome.refusal, str(detail), outcome.records)
 
 
 def _secret_parts(services: Services, carried: Carried | None) -> list[str]:
-    """Name what a job carries that would be scrubbed: a plan with a mark is never submitted."""
+    """Name the values of a job that would be scrubbed; a redacted plan is never submitted."""
     if carried is None:
         return []
     parsed = parse_json(carried.runtime_env or "{}")
@@ -90,7 +93,7 @@ def _adopted(services: Services, contract: Contract, command: AdoptInstance) -> 
         refused = made
         if not isinstance(made, Refused):
             refused = decide(apply_pending(run, made, first), command)
-        # An attempt that is recorded needs a run to be recorded in.
+        # A recorded attempt needs a run that records it.
         if isinstance(refused, Refused) and not refused.records:
             return refused
         drafted = services.ledger.handle(contract.run, first)
@@ -102,12 +105,12 @@ def _adopted(services: Services, contract: Contract, command: AdoptInstance) -> 
 def plan_rollback(
     services: Services, run: Run, step: int, actor: Actor, reason: str, *, accept_bad: bool = False
 ) -> Handled | Refused:
-    """Hold a rollback to a step against facts read now, and record its plan for approval."""
+    """Check a rollback to a step against current facts, and record its plan for approval."""
     contract = contract_of(run)
     chosen = run.checkpoints.get(step)
     facts = GateFacts()
     if chosen is not None:
-        # The root is held by the very instance that ends before the next one is asked for.
+        # The instance that holds the root ends before the next one is requested.
         held = root_holder(services, contract)
         others = "" if held.startswith(f"{run.slug} ") else held
         known = Known(root_held_by=others, lineage=lineage_of(services.ledger, chosen.path, run))
@@ -135,15 +138,15 @@ def report_fix(
     *,
     built: tuple[str, str] = ("", ""),
 ) -> Handled | Refused:
-    """Read what a small fix changes, by the code's remote, and go on at its commit where it may.
+    """Read the changes of a small fix from the code's remote, and continue at its commit.
 
     Args:
-        services: What to work with.
+        services: The dependencies.
         run: The run, interrupted by a small code bug.
-        sha: The commit of the fix, pushed.
-        actor: Who reports it.
-        reason: What it mends.
-        built: Source bundle and image that were built from it; empty where there is none.
+        sha: The pushed commit of the fix.
+        actor: The reporter.
+        reason: What it fixes.
+        built: Source bundle and image built from it; empty if there is none.
     """
     contract = contract_of(run)
     code = contract.code
@@ -174,8 +177,8 @@ def supersede(
 ) -> Handled | Refused:
     """Close a run, then draft its successor and name its ancestor there.
 
-    A crash in between leaves a run that is closed and no successor: the same command again goes
-    on from there.
+    A crash in between leaves a closed run without a successor. The same command then continues from
+    there.
     """
     if not _goes_on(run, successor):
         closed = services.ledger.handle(
@@ -204,18 +207,18 @@ def supersede(
 
 
 def _goes_on(run: Run, successor: Contract) -> bool:
-    """Say whether a run was closed for this very successor before."""
+    """Say whether a run was already closed for this successor."""
     return isinstance(run.phase, Superseded) and run.phase.successor == successor.run
 
 
 def is_free_for(services: Services, slug: str) -> bool:
-    """Say whether a name is free for a successor: not in the ledger yet."""
+    """Say whether a name is free for a successor, that is, not in the ledger yet."""
     run = services.ledger.run(slug)
     return not isinstance(run, Unreadable) and isinstance(run.phase, Unborn)
 
 
 def verify_milestone(services: Services, run: Run, step: int, actor: Actor) -> Handled | Refused:
-    """Read what a milestone needs, and hold its checkpoint against it.
+    """Read the facts that a milestone needs, and verify its checkpoint against them.
 
     Raises:
         Unavailable: The tracker, the checkpoints or git gave no answer.

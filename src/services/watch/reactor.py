@@ -1,8 +1,8 @@
-"""The reactor: does outside what the record asks for, one thing at a time for each target.
+"""Carries out recorded requests outside, one at a time for each target.
 
-Nothing is queued in memory. At every turn the watch hands over what is due; of each target one
-thing is begun, and the rest is found due again at the next turn. So a target's queue is serial, a
-silent one holds back nobody else's, and a `kill -9` loses nothing.
+Nothing is queued in memory. At every turn the watch passes the due acts. For each target one act is
+started, and the others are found due again at the next turn. So each target's queue is serial, a
+silent target delays no other target, and a `kill -9` loses nothing.
 """
 
 import logging
@@ -24,29 +24,30 @@ from watchkeeper.services.watch.actions import perform, push_together
 log = logging.getLogger(__name__)
 
 WORKERS = 16
-"""Targets that are worked on at one time; more wait their turn."""
+"""The number of targets handled at the same time. Further targets wait."""
 
 EVERY = timedelta(minutes=1)
-"""A branch gets at most one commit in this time, for all its runs, unless somebody waits for one.
+"""A branch gets at most one commit in this time, for all its runs, unless somebody waits for a
+push.
 
-Source of the rule: one commit for each branch and minute keeps a remote's history readable, and
-its host's limits on writes are far away, however many runs a home watches.
+Reason: one commit per branch and minute keeps a remote's history readable. It also stays far below
+the write limits of its host, however many runs a home watches.
 """
 
 GRACE = timedelta(seconds=2)
-"""How long pushes under way may take to end by themselves when the watch is told to stop."""
+"""How long running pushes may take to end by themselves when the watch stops."""
 
 INTERRUPTS = timedelta(milliseconds=100)
-"""Between two interrupts of what does not end by itself: a call may begin one more command."""
+"""The time between two interrupts of work that does not end: a call may begin one more command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """One run with what is due for it.
+    """One run with its due acts.
 
     Attributes:
         token: The watch's fencing token.
-        acts: What the record asks for, retries that wait included, in the order of doing.
+        acts: The recorded requests in order, including waiting retries.
     """
 
     run: Run
@@ -57,11 +58,11 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A piece of work that ended.
+    """A finished piece of work.
 
     Attributes:
-        slugs: The runs that it was for.
-        error: What it ended with that no rule foresees; none when all went as it should.
+        slugs: Its runs.
+        error: The unexpected error; None if there was none.
     """
 
     act: Act
@@ -71,7 +72,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A piece of work under way, and what ends its wait for the outside; none where it has none."""
+    """A running piece of work, and the call that interrupts its wait, if any."""
 
     future: Future[object]
     act: Act
@@ -80,15 +81,15 @@ class _Work:
 
 
 class Reactor:
-    """Works on many targets, and on each of them serially.
+    """Works on many targets in parallel, and on each target serially.
 
     Args:
-        services: What to work with.
-        every: The least time between two commits of a branch for which nobody waits.
+        services: The dependencies.
+        every: The shortest time between two commits of a branch that nobody waits for.
     """
 
     def __init__(self, services: Services, every: timedelta = EVERY) -> None:
-        """Begin with nothing under way."""
+        """Start with no work."""
         self._services = services
         self._every = every
         self._busy: dict[str, _Work] = {}
@@ -97,27 +98,27 @@ class Reactor:
 
     @property
     def under_way(self) -> list[Future[object]]:
-        """What is being done."""
+        """The running work."""
         return [work.future for work in self._busy.values()]
 
     def start(
         self, due: Sequence[Due], now: datetime, *, whole: bool = True, ending: bool = False
     ) -> None:
-        """Begin what is due for git, at most one thing for each target.
+        """Start the due git acts, at most one for each target.
 
         Args:
-            due: All runs that are this process's to act for, also those with nothing due.
+            due: All runs that this process acts for, including those without due acts.
             now: The time.
-            whole: None of them is still to be read, so that the newest commit of each branch is
-                known; until then only those are pushed that somebody waits for.
-            ending: The watch ends when this is done, so nothing waits for company.
+            whole: Whether all runs were read, so that each branch's newest commit is known. Until
+                then only pushes that somebody waits for are started.
+            ending: Whether the watch ends after this, so that no push waits for others.
         """
         for one in due:
             self._start_alone(one, now)
         self._start_logbooks(due, now, timedelta(0) if ending else self._every, whole=whole)
 
     def collect(self) -> list[Ended]:
-        """Take in what ended."""
+        """Collect the finished work."""
         ended: list[Ended] = []
         for target, work in list(self._busy.items()):
             if work.future.done():
@@ -126,10 +127,10 @@ class Reactor:
         return ended
 
     def leave(self) -> None:
-        """Let what is under way end, and interrupt what does not: it is asked about next time."""
+        """Let running work end, and interrupt the rest; the next watch queries its outcome."""
         self._leaving.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        # What was cancelled never becomes done for `wait`, only for itself.
+        # `wait` never sees a cancelled future as done.
         begun = [future for future in self.under_way if not future.done()]
         wait(begun, timeout=GRACE.total_seconds())
         while waiting := [work for work in self._busy.values() if not work.future.done()]:
@@ -139,7 +140,7 @@ class Reactor:
             wait([work.future for work in waiting], timeout=INTERRUPTS.total_seconds())
 
     def _start_alone(self, one: Due, now: datetime) -> None:
-        """Begin a run's tag, or its closing, before its branch's next commit: somebody waits."""
+        """Start a run's tag or closing before its branch's next commit, since somebody waits."""
         for act in one.acts:
             if act in JOB_ACTS or act is Act.LOGBOOK or waits(one.effects, act, now):
                 continue
@@ -160,7 +161,7 @@ class Reactor:
     def _start_logbooks(
         self, due: Sequence[Due], now: datetime, every: timedelta, *, whole: bool
     ) -> None:
-        """Begin one commit for each branch that may have one now."""
+        """Start one commit for each branch that may have one now."""
         behind: dict[str, list[Due]] = {}
         for one in due:
             if Act.LOGBOOK in one.acts:
@@ -210,7 +211,7 @@ def _waiting(due: Iterable[Due]) -> list[Waiting]:
 
 
 def _last_commits(due: Iterable[Due], targets: Iterable[str]) -> dict[str, datetime]:
-    """Return when a commit of each branch was last recorded, for whichever of its runs."""
+    """Return the time of each branch's last recorded commit, over all its runs."""
     wanted = set(targets)
     last: dict[str, datetime] = {}
     for one in due:

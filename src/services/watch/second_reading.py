@@ -1,7 +1,7 @@
-"""Asks a second reader about an end, once its decision is on record, and records what it thinks.
+"""Asks a second reader about an end after its decision is recorded.
 
-It comes after the judging, so nothing that was judged waits for it, and no rule reads its answer.
-What it fails with is recorded as well. A crash before that leaves an end without its thoughts.
+It runs after the decision, so no decision waits for it, and no rule reads its answer. Its failures
+are recorded as well. After a crash before that, the end has no second reading.
 """
 
 import json
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def read_again(services: Services, outcome: Handled) -> bool:
-    """Ask about the end that a check classified, where there is a second reader.
+    """Ask the second reader, if any, about the end that a check classified.
 
     Returns:
         Whether something was recorded.
@@ -68,6 +68,6 @@ def _question(services: Services, run: Run, event: Event) -> Question:
         confidence=end.confidence,
         evidence=tuple(end.evidence),
     )
-    # What is on record is scrubbed; it leaves the machine here, so that it is made sure of.
+    # The record is already scrubbed. It leaves the machine here, so it is scrubbed again.
     clean, _ = scrub_json(services.ledger.scrubber, json.loads(json.dumps(asdict(asked))))
     return TypeAdapter(Question).validate_python(clean)
