@@ -1,1 +1,1 @@
-"""All that touches the outside: one module or folder for each system."""
+"""Adapters to outside systems: one module or package for each system."""

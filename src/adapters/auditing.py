@@ -1,4 +1,4 @@
-"""Histories verified by several processes, each of which takes whole runs."""
+"""Verification of histories by several processes, each with its own runs."""
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
@@ -92,14 +92,16 @@ def _in_order(
 ) -> Iterator[Report]:
     done, whole = 0, sum(map(len, pieces))
 
-    def told(more: int) -> None:
+    def report_progress(more: int) -> None:
         nonlocal done
         done += more
         jobs.told(done, whole)
 
     waiting: dict[int, Report] = {}
     following = 0
-    with closing(in_processes(_work, given, pieces, number, told, jobs.fewer)) as answers:
+    with closing(
+        in_processes(_work, given, pieces, number, report_progress, jobs.fewer)
+    ) as answers:
         for place, report in answers:
             waiting[place] = report
             while following in waiting:
@@ -108,7 +110,7 @@ def _in_order(
     assert following == len(pieces), "every piece was answered, or an error was raised"
 
 
-def _work(given: _Given, pieces: Iterator[tuple[str, ...]], tell: Tell) -> Iterator[Report]:
+def _work(given: _Given, pieces: Iterator[tuple[str, ...]], progress: Tell) -> Iterator[Report]:
     """Verify the runs of each piece."""
     home = open_home(given.home)
     outside = Adapters(home)
@@ -121,5 +123,5 @@ def _work(given: _Given, pieces: Iterator[tuple[str, ...]], tell: Tell) -> Itera
                     opened.store, outside, rows, slug, report,
                     remotes=given.remotes, turn=given.turn,
                 )  # fmt: skip
-                tell(1)
+                progress(1)
             yield report

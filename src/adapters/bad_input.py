@@ -1,4 +1,4 @@
-"""Bad input, told so that the next attempt works: where, what was read, what was expected."""
+"""Errors for bad input: the place, the value read, and what was expected."""
 
 import json
 import re
@@ -26,15 +26,15 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9+=]{16,}")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with an input.
+    """One error in an input.
 
     Attributes:
-        file: The file as it was named; another input, such as `--as`, by its own name.
-        line: Counted from 1; none when it is not known.
+        file: The file as the caller named it, or another input's name, such as `--as`.
+        line: Line number from 1; None if unknown.
         key: Path of the key, such as `checkpoints.keep_last`; empty for the file as a whole.
-        value: What was read, short and without secrets; none when there is nothing to show.
-        expected: What was expected instead.
-        next_step: What to do, where that is known.
+        value: The value read, short and without secrets; None if there is nothing to show.
+        expected: The value that was expected instead.
+        next_step: What to do, if known.
     """
 
     file: str
@@ -53,7 +53,7 @@ class BadInput(Exception):
     """
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
-        """Keep the problems for screens and for JSON."""
+        """Keep the problems for display and for JSON."""
         super().__init__(render_problems(problems))
         self.problems = problems
 
@@ -66,7 +66,7 @@ class BadLine(Exception):
     """
 
     def __init__(self, *problems: str) -> None:
-        """Keep them for whoever tells them."""
+        """Keep the problems for the code that renders them."""
         super().__init__("; ".join(problems))
         self.problems = problems
 
@@ -77,7 +77,7 @@ def in_line_order(problems: Sequence[Problem]) -> tuple[Problem, ...]:
 
 
 def render_problems(problems: Sequence[Problem]) -> str:
-    """Write problems for people, ending with the line that says what was done: nothing.
+    """Render problems for people; the last line says that nothing was recorded.
 
     Returns:
         Lines without a trailing newline.
@@ -102,7 +102,7 @@ def problem_rows(problems: Sequence[Problem]) -> list[dict[str, str | int | None
 
 
 def is_sensitive(name: str) -> bool:
-    """Say whether a key or option of this name usually holds a secret.
+    """Return whether a key or option of this name usually holds a secret.
 
     >>> is_sensitive("WANDB_API_KEY"), is_sensitive("--hf-token"), is_sensitive("keep_last")
     (True, True, False)
@@ -111,7 +111,7 @@ def is_sensitive(name: str) -> bool:
 
 
 def looks_secret(text: str) -> bool:
-    """Say whether a text may hold a secret, judged by its form alone.
+    """Return whether a text may hold a secret, judged by its form alone.
 
     A launch rule decides about secrets; this one only keeps them off screens, so that it may
     hide too much.
@@ -128,15 +128,15 @@ def looks_secret(text: str) -> bool:
 
 
 def shown(value: object, names: Sequence[str] = (), source: str | None = None) -> str | None:
-    """Return a short form of a value that may stand on a screen and in a log.
+    """Return a short form of a value that is safe to show and to log.
 
     Args:
         value: What was read.
-        names: The keys that lead to it, and an option before it; a sensitive one hides it.
+        names: The keys that lead to it, after an option if any; a sensitive name hides it.
         source: How the file wrote it, for numbers such as `012`.
 
     Returns:
-        One line, or none when the name says that it is a secret.
+        One line, or None if the name marks it as a secret.
 
     >>> shown("ten"), shown(12, source="012"), shown("x", ["env", "API_TOKEN"])
     ('"ten"', '012', None)
@@ -160,7 +160,7 @@ def shown(value: object, names: Sequence[str] = (), source: str | None = None) -
 
 
 def visible(text: str) -> str:
-    r"""Escape what is not printable, so that nothing reaches a terminal as a command to it.
+    r"""Escape unprintable characters, so that no terminal takes them as commands.
 
     >>> visible("a\x1b[2J")
     'a\\x1b[2J'

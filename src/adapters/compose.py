@@ -1,4 +1,4 @@
-"""The ports that contracts name, made from this package's adapters."""
+"""Builds the ports that contracts name from the adapters in this package."""
 
 import hashlib
 import logging
@@ -62,7 +62,7 @@ class Adapters:
         return found
 
     def tracker(self, contract: Contract) -> Tracker:
-        """Return what reads the run's tracker."""
+        """Return the reader of the run's tracker."""
         part = contract.tracker
         with self._lock:
             key = ("tracker", part.model_dump_json())
@@ -72,7 +72,7 @@ class Adapters:
         return found
 
     def checkpoints(self, contract: Contract) -> CheckpointStore:
-        """Return what lists checkpoints; one for all, since the URL tells the store."""
+        """Return the checkpoint lister; one serves all stores, because the URL names the store."""
         del contract  # Every store is reached by the URL that is asked for.
         with self._lock:
             if ("checkpoints",) not in self._made:
@@ -81,7 +81,7 @@ class Adapters:
         return found
 
     def telemetry(self, contract: Contract) -> Telemetry | None:
-        """Return what reads the job's own gauges; none where the contract names none."""
+        """Return the reader of the job's own gauges; None if the contract names no gauges."""
         if not contract.telemetry.url:
             return None
         made: Telemetry = load("telemetry", "MetricsPage")(contract.telemetry)
@@ -104,7 +104,7 @@ class Adapters:
         return found
 
     def launch_source(self) -> LaunchSource:
-        """Return what reads local checkouts and configurations."""
+        """Return the reader of local checkouts and configurations."""
         made: LaunchSource = load("launch_source", "LaunchFiles")()
         return made
 
@@ -128,7 +128,7 @@ class Adapters:
         return self.home.logbook_folders
 
     def root_facts(self, contract: Contract) -> tuple[str, str]:
-        """Return what a local job's output root resolves to, and which other use the place has.
+        """Return the resolved output root of a local job, and other uses of that place.
 
         Raises:
             Unavailable: The file system gives no answer.
@@ -148,7 +148,7 @@ class Adapters:
         return path if asked else "", other
 
     def home_facts(self, principals: Sequence[str]) -> HomeFacts:
-        """Return what the home knows of some principals, and whether a watch runs in it."""
+        """Return the home's data on some principals, and whether a watch runs in it."""
         source = f"home {self.home.path}"
         try:
             listed = read_principals(self.home.principals)

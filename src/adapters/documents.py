@@ -1,4 +1,4 @@
-"""A settings file as plain data that still knows on which line each value stands."""
+"""A settings file as plain data with the line of each value."""
 
 import os
 import re
@@ -24,10 +24,10 @@ DEPTH_MAX = 20
 """Levels of mappings and lists; a contract has three. Keeps every recursion over them short."""
 
 NODES_MAX = 5_000
-"""Values in a document after its aliases are filled in; keeps telling its mistakes to seconds."""
+"""Maximum values in a document after its aliases are expanded; validation then takes seconds."""
 
 NUMBER_LENGTH_MAX = 100
-"""Characters of a number as written; Python refuses to print those of more than 4,300 digits."""
+"""Maximum characters of a number as written; Python prints at most 4,300 digits."""
 
 # What YAML 1.2 lets a file hold, less the line breaks that no editor counts as such.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
@@ -81,7 +81,7 @@ def line_of(document: Document, path: KeyPath) -> int | None:
 
 
 def value_at(document: Document, path: KeyPath) -> Plain:
-    """Return the value at a path; none where there is nothing."""
+    """Return the value at a path; None if there is nothing."""
     value = document.data
     for part in path:
         if isinstance(value, dict) and isinstance(part, str):
@@ -94,13 +94,13 @@ def value_at(document: Document, path: KeyPath) -> Plain:
 
 
 def is_there(document: Document, path: KeyPath) -> bool:
-    """Say whether a mapping of the document has the key that a path ends in."""
+    """Return whether a mapping of the document has the key that a path ends in."""
     around = value_at(document, path[:-1])
     return isinstance(around, dict) and path[-1:] != () and path[-1] in around
 
 
 def value_shown(document: Document, path: KeyPath) -> str | None:
-    """Return a short form of the value at a path; none when it is a secret by its name."""
+    """Return a short form of the value at a path; None if its name marks it as a secret."""
     names = [part for part in path if isinstance(part, str)]
     around = value_at(document, path[:-1])
     index = path[-1] if path else None
@@ -111,7 +111,7 @@ def value_shown(document: Document, path: KeyPath) -> str | None:
 
 
 def problem_at(document: Document, path: KeyPath, expected: str, next_step: str = "") -> Problem:
-    """Make a problem of the value at a path, showing as much of it as is safe."""
+    """Create a problem for the value at a path, showing as much of it as is safe."""
     value = value_shown(document, path)
     line = line_of(document, path)
     return Problem(document.file, line, dotted(path), value, expected, next_step)
@@ -123,7 +123,7 @@ def refuse(file: str, line: int | None, expected: str, next_step: str = "") -> B
 
 
 def is_unusable(text: str) -> bool:
-    """Say whether a text holds what no command, file or event can: NUL, half a surrogate pair."""
+    """Return whether a text holds NUL or a lone surrogate, which no command or file can hold."""
     return _UNUSABLE.search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Names of rules that a planned act is to expect, as people and programs write them."""
+"""Parses the names of rules that a planned act is expected to trigger."""
 
 from collections.abc import Iterable
 
@@ -11,22 +11,24 @@ _TITLES = {RULES[rule].title: rule for rule in EXPECTABLE}
 
 
 def not_expectable(names: Iterable[str]) -> list[tuple[int, str]]:
-    """Return which names are no rule of a detector, so that nothing would be expected by them.
+    """Return the names that are no detector's rule, and so would expect nothing.
 
     Returns:
         The place of each, and what was expected there, with the rules that may be meant.
     """
-    return [(place, _told(name)) for place, name in enumerate(names) if name not in EXPECTABLE]
+    return [
+        (place, _expectation(name)) for place, name in enumerate(names) if name not in EXPECTABLE
+    ]
 
 
-def _told(name: str) -> str:
-    """Say what was expected, and which rules are near.
+def _expectation(name: str) -> str:
+    """Return what was expected, and the nearest rules.
 
-    >>> _told("H33")
+    >>> _expectation("H33")
     'a rule of a detector, H1 to H17; did you mean H3?'
-    >>> _told("not_training")
+    >>> _expectation("not_training")
     'a rule of a detector, H1 to H17; did you mean H3?'
-    >>> _told("pause")
+    >>> _expectation("pause")
     'a rule of a detector, H1 to H17; docs/reference/rules.md lists them'
     """
     expected = f"a rule of a detector, {EXPECTABLE[0]} to {EXPECTABLE[-1]}"

@@ -1,4 +1,4 @@
-"""From a model's verdict on a document to sentences that teach."""
+"""Explains a model's validation errors in sentences."""
 
 import json
 import re
@@ -39,7 +39,7 @@ _FALSE_WORDS = frozenset({"false", "no", "off", "n"})
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What one key holds.
+    """The content of one key.
 
     Attributes:
         what: After "expected", such as `a whole number of 1 or more`.
@@ -51,11 +51,11 @@ class Field:
 
 
 Guide = Mapping[str, Field]
-"""All keys of a kind of file, dotted; `*` stands for any one name or index."""
+"""All keys of a kind of file, dotted; `*` matches any one name or index."""
 
 
 def validate(model: type[M], document: Document, guide: Guide) -> M:
-    """Make a model of a document, or say everything that is wrong with it.
+    """Build a model from a document, or report all of its errors.
 
     Types are taken strictly: text is no number, and `no` is text, as YAML 1.2 has it.
 
@@ -164,7 +164,7 @@ def _expected(guide: Guide, path: KeyPath, details: ErrorDetails) -> str:
 
 
 def _advice(document: Document, path: KeyPath, details: ErrorDetails) -> str:
-    """Return the step that mends the value, where its form shows what was meant."""
+    """Return the step that fixes the value, if its form shows what was meant."""
     value = value_at(document, path)
     if value is None:
         return "give it a value; what is optional may be left out"
@@ -228,7 +228,7 @@ def _advice_on_pattern(text: str, pattern: str) -> str:
 
 
 def _unknown(guide: Guide, path: KeyPath) -> tuple[str, str]:
-    """Say which key was probably meant: one here, one elsewhere, or any of those there are."""
+    """Suggest the intended key: one here, one elsewhere, or any of the existing ones."""
     here = _children(guide, path[:-1])
     name = re.sub(r"[-\s]", "_", str(path[-1])).lower()
     written_out = [key for key in guide if "." in key and key.replace(".", "_") == name]
@@ -241,7 +241,7 @@ def _unknown(guide: Guide, path: KeyPath) -> tuple[str, str]:
 
 
 def _elsewhere(guide: Guide, name: str) -> list[str]:
-    """Return the keys in any section that a name may stand for, at most two."""
+    """Return the keys in any section that a name may mean, at most two."""
     sections = _children(guide, ())
     keys = [key for key in guide if "*" not in key and "." in key]
     if name in sections:
@@ -259,7 +259,7 @@ def _elsewhere(guide: Guide, name: str) -> list[str]:
 
 
 def _closest(name: str, known: Sequence[str]) -> str:
-    """Return the known name nearest to a name; empty when none is near."""
+    """Return the known name nearest to a name; empty if no name is near."""
     return next(iter(near_names(name, known, most=1, cutoff=0.75)), "")
 
 

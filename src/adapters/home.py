@@ -1,4 +1,4 @@
-"""The home: one folder with the ledger and all that belongs to it."""
+"""The home: the folder that holds the ledger and its related files."""
 
 import contextlib
 import fcntl
@@ -41,7 +41,7 @@ class HomeInUse(HomeProblem):
     """
 
     def __init__(self, holder: str) -> None:
-        """Keep the holder for whoever waits for a command and leaves it to a watch."""
+        """Keep the holder: callers wait for a command, but leave the home to a watch."""
         super().__init__(
             f"another process ({holder}) acts for this home: stop it, or leave it to it"
         )
@@ -49,7 +49,7 @@ class HomeInUse(HomeProblem):
 
     @property
     def is_watch(self) -> bool:
-        """Whether it stands watch, rather than being a command that soon ends."""
+        """Whether it is a watch and not a command that soon ends."""
         return self.holder.startswith("watch ")
 
 
@@ -59,10 +59,10 @@ class Home:
 
     Attributes:
         path: The folder, absolute.
-        deployment: Six hex digits that tell this home from others at a shared orchestrator.
-        key: Secret by which redaction marks recognise equal secrets; never leaves the home.
+        deployment: Six hex digits that distinguish this home at a shared orchestrator.
+        key: Secret key for redaction marks, equal for equal secrets; never leaves the home.
         store: URL of the server that keeps the ledger; empty for the file in the home.
-        logbook_folders: Folders of a repository that may hold logbooks, besides the usual one.
+        logbook_folders: More folders of a repository that may hold logbooks.
     """
 
     path: Path
@@ -78,7 +78,7 @@ class Home:
 
     @property
     def ledger_made(self) -> Path:
-        """Says that a schema of this home alone was made, so that a lost one is not made anew."""
+        """Marker that this home's own schema was created; a lost schema is not created again."""
         return self.path / "ledger.made"
 
     @property
@@ -103,12 +103,12 @@ class Home:
 
     @property
     def watch_lock(self) -> Path:
-        """Locked by the process that acts for the home; holds what it is and its pid."""
+        """Locked by the process that acts for the home; holds its kind and pid."""
         return self.path / watched.WATCH_LOCK
 
     @property
     def watch_log(self) -> Path:
-        """What the watch writes for its operators."""
+        """The watch's log for its operators."""
         return self.path / "watch.log"
 
     @property
@@ -118,11 +118,11 @@ class Home:
 
     @property
     def deliveries(self) -> Path:
-        """How far each target of `--publish` has come; one file each."""
+        """The position of each target of `--publish`; one file each."""
         return self.path / "publish"
 
     def read_delivery(self, key: str) -> Delivery | None:
-        """Return how far a target has come, or none for a new one; see `publisher`."""
+        """Return a target's position, or None for a new target; see `publisher`."""
         path = self.deliveries / f"{key}.json"
         try:
             return read(path.read_text(encoding="utf-8"))
@@ -133,11 +133,11 @@ class Home:
             raise Unavailable(path.name, f"{path} cannot be read ({error}): {advice}") from error
 
     def write_delivery(self, key: str, delivery: Delivery) -> None:
-        """Keep durably how far a target has come."""
+        """Store a target's position durably."""
         _write_whole(self.deliveries / f"{key}.json", written(delivery).encode())
 
     def keep(self, digest: str, content: bytes, kind: str = "json") -> None:
-        """Keep a scrubbed observation or patch durably under its SHA-256."""
+        """Store a scrubbed observation or patch durably under its SHA-256."""
         _write_whole(self.evidence / digest[:2] / f"{digest}.{kind}", content)
 
     def write_signals(self, content: bytes) -> None:
@@ -153,7 +153,7 @@ class Home:
 
 
 def create_home(path: Path) -> Home:
-    """Make a home, or return the one that is there.
+    """Create a home, or return the existing one.
 
     Raises:
         HomeProblem: It cannot be made, or its marker cannot be read.
@@ -231,7 +231,7 @@ def _keep(kept: Home) -> Home:
 
 
 def rpc_token_of(home: Home) -> str:
-    """Return the token of a home's RPCs, made where there is none.
+    """Return the token of a home's RPCs; create it if it is missing.
 
     Raises:
         HomeProblem: It cannot be read or written.
@@ -283,7 +283,7 @@ def watch_lock(
 
 @contextmanager
 def private_files() -> Generator[None, None, None]:
-    """Let no other user of this machine read what is written inside; jobs keep the user's umask."""
+    """Make new files private to this user; jobs keep the user's umask."""
     global _user_umask
     before = os.umask(0o077)
     _user_umask = before if _user_umask is None else _user_umask
@@ -308,7 +308,7 @@ def readable_by_others(home: Path) -> bool:
 
 
 def is_watched(home: Home) -> bool:
-    """Say whether a watch runs in the home; a command that acts for a moment is none."""
+    """Return whether a watch runs in the home; a short command does not count."""
     return watched.is_watched(home.path)
 
 

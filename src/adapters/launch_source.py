@@ -1,4 +1,7 @@
-"""Reads what a launch is made from: a local checkout, and configuration files in it or in git."""
+"""Reads the inputs of a launch: a checkout and configuration files.
+
+The configuration files are in that checkout or in git.
+"""
 
 import hashlib
 import json
@@ -33,11 +36,11 @@ class LaunchFiles:
     """Implements `watchkeeper.ports.git.LaunchSource` with the git command and the file system."""
 
     def worktree(self, path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
-        """Return the state of a checkout; none where there is no checkout."""
+        """Return the state of a checkout; None if there is no checkout."""
         return time_limit.call(f"checkout {path}", _LIMIT, read_worktree, path, ignore)
 
     def patch(self, tree: WorktreeFacts, ignore: Sequence[str]) -> str:
-        """Return what changed in a checkout."""
+        """Return the changes in a checkout."""
         source = f"checkout {tree.path}"
         return time_limit.call(source, _LIMIT, read_patch, tree.path, ignore, tree.patch)
 

@@ -1,6 +1,6 @@
-"""Which ledger a home has: the file in it, or a schema of a PostgreSQL server that is named.
+"""Where a home keeps its ledger: in a local file or on a PostgreSQL server.
 
-Imports no store and no client, since `status` asks it first.
+Imports no store and no client, because `status` reads it first.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ IN_THE_HOME = "sqlite"
 """Names the file in the home, where a variable or the home names a server."""
 
 HOME_MARK = "{home}"
-"""In a URL: the home's own name there, so that each home has a schema of its own."""
+"""Placeholder in a URL for the home's own name, so that each home has its own schema."""
 
 _DIGITS = 8
 
@@ -26,17 +26,17 @@ _DIGITS = 8
 def chosen_store(
     given: str | None, environ: Mapping[str, str], kept: str, deployment: str, key: bytes
 ) -> str:
-    """Return which store to use: as given now, else by WATCHKEEPER_STORE, else as the home keeps.
+    """Return the store to use: the given one, else WATCHKEEPER_STORE, else the home's.
 
     Args:
-        given: `--store`; none when it was not given.
+        given: `--store`; None if it was not given.
         environ: The environment.
-        kept: What `init --store` left in the home; empty for the file.
-        deployment: The home's digits, which begin what stands for `HOME_MARK`.
-        key: The home's key; some digits of its hash tell homes with the same six digits apart.
+        kept: The store that `init --store` recorded in the home; empty for the file.
+        deployment: The home's digits, which begin the replacement of `HOME_MARK`.
+        key: The home's key; digits of its hash distinguish homes with the same six digits.
 
     Returns:
-        A URL, or nothing for the file in the home.
+        A URL, or an empty string for the file in the home.
     """
     named = given or environ.get(VARIABLE, "") or kept
     if named == IN_THE_HOME:
@@ -45,14 +45,14 @@ def chosen_store(
 
 
 def store_to_keep(given: str | None, environ: Mapping[str, str]) -> str | None:
-    """Return what a home that is made keeps of its ledger's place, without a password.
+    """Return the store to record in a new home, without a password.
 
     Args:
-        given: `--store`; none when it was not given.
-        environ: The environment, whose WATCHKEEPER_STORE is kept as well: the next shell lacks it.
+        given: `--store`; None if it was not given.
+        environ: The environment. Its WATCHKEEPER_STORE is recorded, too: the next shell lacks it.
 
     Returns:
-        A URL, nothing for the file in the home, or none where neither names any.
+        A URL, an empty string for the file in the home, or None if neither names a store.
     """
     named = given or environ.get(VARIABLE, "")
     if not named:
@@ -71,18 +71,18 @@ def sample_of(store: str) -> str:
 
 
 def own_to_home(given: str | None, environ: Mapping[str, str], kept: str) -> bool:
-    """Say whether the store's name holds the home's, so that no other home can mean it."""
+    """Return whether the store's name holds the home's, so that no other home can mean it."""
     return HOME_MARK in (given or environ.get(VARIABLE, "") or kept)
 
 
 def store_of_home(home: Path, given: str | None, environ: Mapping[str, str]) -> str:
-    """Return the store of a home that is not opened; empty for the file, or where there is none."""
+    """Return the store of a home without opening it; empty for the file or a missing home."""
     try:
         found = json.loads((home / "deployment.json").read_text(encoding="utf-8"))
         kept, deployment = str(found.get("store", "")), str(found["deployment"])
         key = bytes.fromhex(found["key"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # Whoever opens the home says what is wrong with it.
+        # The code that opens the home reports what is wrong with it.
         return ""
     return chosen_store(given, environ, kept, deployment, key)
 

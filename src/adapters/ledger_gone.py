@@ -1,4 +1,7 @@
-"""A home whose ledger's file is not there: what is left of it, and how it comes back. No client."""
+"""What is left of a home whose ledger file is missing, and how to restore it.
+
+Imports no client.
+"""
 
 from pathlib import Path
 
@@ -12,14 +15,14 @@ _USED = ("views.db", "ledger.db-wal", "ledger.db.rest", "runs", "evidence")
 
 
 def remains(home: Path) -> list[str]:
-    """Return the files of a home that are in a folder without a ledger's file; none in others."""
+    """Return a home's files in a folder without a ledger file; empty for other folders."""
     if (home / LEDGER).exists() or not any((home / name).exists() for name in _OURS):
         return []
     return [name for name in dict.fromkeys((*_OURS, *_USED)) if (home / name).exists()]
 
 
 def no_ledger(home: Path) -> str:
-    """Say that a home has no ledger, and how it gets it back; empty where it has, or is no home."""
+    """Return how to restore a home's missing ledger; empty if it has one, or is no home."""
     left = remains(home)
     if not left:
         return ""
@@ -32,7 +35,7 @@ def no_ledger(home: Path) -> str:
 
 
 def no_marker(home: Path) -> str:
-    """Say that a home with a ledger has lost its `deployment.json`; empty where it has not."""
+    """Return a sentence if a home with a ledger has lost its `deployment.json`; else empty."""
     if (home / "deployment.json").exists() or not (home / LEDGER).exists():
         return ""
     return (
@@ -46,7 +49,7 @@ def no_marker(home: Path) -> str:
 
 
 def no_home(home: Path) -> str:
-    """Say that there is no home, or that only the remains of one are there."""
+    """Return a sentence that there is no home, or only the remains of one."""
     if gone := no_marker(home):
         return gone
     hint = f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`"
@@ -54,7 +57,7 @@ def no_home(home: Path) -> str:
 
 
 def found_remains(home: Path) -> str:
-    """Say to whoever makes a home that one was there, with events; empty where there was none."""
+    """Return a refusal if the folder is what remains of a home with events; otherwise empty."""
     used = [name for name in remains(home) if name in _USED]
     if not used:
         return ""

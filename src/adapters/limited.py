@@ -1,4 +1,4 @@
-"""Runs another program with a hard limit: of its whole process group nothing outlives the limit."""
+"""Runs a program with a time limit and kills its whole process group."""
 
 import os
 import signal
@@ -12,12 +12,12 @@ from typing import IO
 from watchkeeper.ports.sources import Unavailable
 
 OUTPUT_MAX = 8 * 1024 * 1024
-"""Bytes read of what a program wrote; more is no answer to a bounded question."""
+"""Maximum bytes read of a program's output; more is no answer to a bounded question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended.
+    """The result of a program.
 
     Attributes:
         code: Its exit code; negative for the number of the signal that ended it.
@@ -38,7 +38,7 @@ def run_limited(
     text: str,
     limit: timedelta,
 ) -> Ended:
-    """Run a program to its end, in a process group of its own.
+    """Run a program to its end, in its own process group.
 
     Args:
         source: Who is asked, for messages, such as `tracker wandb acme/grug/r1`.
@@ -50,7 +50,7 @@ def run_limited(
     Raises:
         Unavailable: It could not be started, ran over its limit or wrote too much.
     """
-    # Files, not pipes: what a grandchild keeps open can't make us wait for it.
+    # Files, not pipes: a grandchild that keeps them open can't make us wait.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             process = subprocess.Popen(
@@ -73,7 +73,7 @@ def run_limited(
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End what is left of the group; the leader's id is not given anew before it is waited for."""
+    """Kill the rest of the group; the leader's id is not reused before it is waited for."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

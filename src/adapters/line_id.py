@@ -1,4 +1,4 @@
-"""The id of a line that a program asks: text or an integer, given back unchanged."""
+"""The id of a request line: text or an integer, returned unchanged."""
 
 import json
 from typing import Annotated
@@ -22,7 +22,7 @@ def checked_id(value: object) -> str | int:
     """
     if isinstance(value, str | int) and not isinstance(value, bool):
         return value
-    # As JSON writes it: whoever sent `null` looks for that word.
+    # As JSON writes it: a client that sent `null` looks for that word.
     shown = visible(json.dumps(value, ensure_ascii=False, default=str))
     cut = "..." if len(shown) > _SHOWN_MAX else ""
     raise ValueError(f"{shown[:_SHOWN_MAX]}{cut}: {ID_EXPECTED}")

@@ -1,7 +1,7 @@
-"""How the sources of signals do: told by the watch, read by `status` and `doctor`.
+"""Health of the signal sources: the watch writes it, `status` reads it.
 
-A file beside the ledger, for people: no rule reads it, and it may be deleted. Imports no client and
-no model of events, since `status` pays for each import.
+`doctor` reads it, too. It is a file next to the ledger, for people: no rule reads it, and it may be
+deleted. Imports no client and no event models, because `status` pays for each import.
 """
 
 import json
@@ -29,18 +29,18 @@ _WELL = ("listening", "stopped")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How one subscription does.
+    """The health of one subscription.
 
     Attributes:
         name: Its full name.
         state: `connecting`, `listening`, `unreachable`, `failing` or `stopped`.
-        since: Since when, as ISO 8601.
-        says: Why, where it is not well.
+        since: When this state began, as ISO 8601.
+        says: The reason, if it is not well.
         taken: Messages taken since the watch began.
-        unsettled: Of those, whose acknowledgement failed: they come again, and change nothing.
-        returned: Messages that were given back because our own side failed.
-        last_at: When the newest message reached us, as ISO 8601; empty before the first.
-        lag_s: How old that one was, by its time of publication; none when it tells none.
+        unsettled: Messages whose acknowledgement failed: they come again, and change nothing.
+        returned: Messages returned because our own side failed.
+        last_at: Time of the newest message, as ISO 8601; empty before the first.
+        lag_s: Its age by its time of publication; None if it has no such time.
     """
 
     name: str
@@ -56,11 +56,11 @@ class Source:
 
 @dataclass(slots=True)
 class Board:
-    """What the sources of one process tell; written as a whole, at most as often as is useful.
+    """The reports of one process's sources; written as a whole, at a limited rate.
 
     Args:
         write: Writes the file, whole or not at all.
-        say: Told when the file cannot be written: it is a courtesy, and ends nothing.
+        say: Called with a warning if the file cannot be written. This failure ends nothing.
     """
 
     write: Callable[[bytes], None]
@@ -70,7 +70,7 @@ class Board:
     _lock: Lock = field(default_factory=Lock)
 
     def state(self, name: str, state: str, says: str = "") -> bool:
-        """Tell how a source does; true when it is another state than before."""
+        """Record a source's state; return whether it changed."""
         with self._lock:
             known = self._sources.get(name, Source(name))
             changed = known.state != state or name not in self._sources
@@ -81,7 +81,7 @@ class Board:
         return changed
 
     def took(self, name: str, received_at: datetime, published_at: datetime | None) -> None:
-        """Tell that a message was taken."""
+        """Record that a message was taken."""
         with self._lock:
             known = self._sources.get(name, Source(name))
             lag_s = None
@@ -93,7 +93,7 @@ class Board:
             self._write_if_due()
 
     def count(self, name: str, *, unsettled: int = 0, returned: int = 0) -> None:
-        """Tell of acknowledgements that failed, and of messages that were given back."""
+        """Record failed acknowledgements and returned messages."""
         with self._lock:
             known = self._sources.get(name, Source(name))
             self._sources[name] = replace(
@@ -104,12 +104,12 @@ class Board:
             self._write_if_due()
 
     def beat(self) -> None:
-        """Tell that the process lives, when it is time to."""
+        """Record that the process lives, if a record is due."""
         with self._lock:
             self._write_if_due()
 
     def source(self, name: str) -> Source:
-        """Return what is known of a source."""
+        """Return the record of a source."""
         with self._lock:
             return self._sources.get(name, Source(name))
 
@@ -132,7 +132,7 @@ class Board:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the file says.
+    """The content of the file.
 
     Attributes:
         sources: Each source.
@@ -144,9 +144,9 @@ class Told:
 
 
 def read_told(home: Path) -> Told | None:
-    """Return what the newest watch told of its sources; none when it has none, or cannot be read.
+    """Return the newest watch's report on its sources; None if missing or unreadable.
 
-    The file is no record: one that is damaged tells nothing, and the next watch writes it anew.
+    The file is no record: a damaged one is ignored, and the next watch writes it again.
     """
     try:
         document = json.loads((home / FILE).read_text(encoding="utf-8"))
@@ -159,7 +159,7 @@ def read_told(home: Path) -> Told | None:
 
 
 def sentence(source: Source, told: Told, now: datetime) -> tuple[bool, str]:
-    """Say whether a source is well, and how it does, in one line."""
+    """Return whether a source is well, and its health in one line."""
     said = [source.state]
     well = source.state in _WELL
     if source.state != "stopped" and now - told.written_at > SILENT_AFTER:

@@ -1,6 +1,6 @@
-"""Loads an adapter by its configured name, so that nothing pays for a client it does not use.
+"""Loads an adapter by its configured name, so unused clients cost nothing.
 
-This is the one place that imports by name. Modules such as Ray's client take seconds to import.
+Only this module imports by name. Modules such as Ray's client take seconds to import.
 """
 
 import gc
@@ -18,7 +18,7 @@ def load(module: str, name: str) -> Any:
 
 @contextmanager
 def _uncollected() -> Generator[None]:
-    """Make what stays without looking through it for garbage: a tenth of a command's start."""
+    """Pause garbage collection while imports create lasting objects: a tenth of a start."""
     if not gc.isenabled():
         yield
         return

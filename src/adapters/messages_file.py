@@ -1,4 +1,4 @@
-"""Messages in a file, in the REST form of Pub/Sub: by hand, from a relay, or from a test."""
+"""A file of messages in Pub/Sub's REST form, written by a person or program."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ from watchkeeper.domain.values.json_text import parse_json
 from watchkeeper.domain.values.observation.signals import Delivery
 
 BY_HAND = "by hand"
-"""What is named as the transport of a message that names no subscription."""
+"""The transport's name for a message that names no subscription."""
 
 MESSAGE_FORM = (
     '{"message": {"data": "<base64>", "attributes": {"name": "text"}, "messageId": "1", '
@@ -22,7 +22,7 @@ MESSAGE_FORM = (
 
 
 class _Wrong(Exception):
-    """One message is not of the form; field, what was found, what was expected."""
+    """A malformed message: field, value found, and value expected."""
 
     def __init__(self, field: str, found: object, expected: str) -> None:
         super().__init__(field)
@@ -87,7 +87,7 @@ def _delivery(document: JsonValue, place: str, received_at: datetime) -> Deliver
     if not isinstance(attributes, dict):
         raise _Wrong("attributes", attributes, "an object of texts")
     attempt = document.get("deliveryAttempt")
-    # Anything but the data, which is base64: JSON may name halves of characters, UTF-8 has none.
+    # Anything but the data, which is base64: JSON may hold lone surrogates, UTF-8 may not.
     around: JsonValue = {**document, "message": {**message, "data": None}}
     if not _is_whole(around):
         raise _Wrong("message", json.dumps(around), "whole characters, no half of a surrogate pair")
@@ -142,7 +142,7 @@ def _time(text: str) -> datetime | None:
     if not text:
         return None
     try:
-        told = datetime.fromisoformat(text)
-        return told.astimezone(UTC) if told.tzinfo else told.replace(tzinfo=UTC)
+        parsed = datetime.fromisoformat(text)
+        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
         raise _Wrong("publishTime", text, "a time such as 2026-11-21T04:00:00Z") from error

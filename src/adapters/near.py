@@ -1,4 +1,4 @@
-"""The names that are nearest to a mistyped one."""
+"""Suggests the names nearest to a mistyped name."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,7 +9,7 @@ _NAME_LENGTH_MAX = 200
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question after a sentence that says a name is unknown; empty where none is near.
+    """Return a "Did you mean" suffix for an unknown name; empty if no known name is near.
 
     >>> did_you_mean("hero-rum", ["hero-run", "daily"])
     ' Did you mean hero-run?'

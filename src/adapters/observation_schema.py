@@ -1,4 +1,4 @@
-"""The JSON Schema of an observation, and the page that explains it, both made from the code."""
+"""The JSON Schema of an observation and its manual page, built from the code."""
 
 from collections.abc import Iterator
 from inspect import cleandoc
@@ -13,7 +13,7 @@ from watchkeeper.domain.values.observation.observation import NamedLine, Observa
 from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX
 
 NO_NUMBERS = ["NaN", "Infinity", "-Infinity"]
-"""How numbers are written that JSON has not."""
+"""The text forms of numbers that JSON lacks."""
 
 _PARTS: dict[str, type[BaseModel]] = {
     model.__name__: model
@@ -82,7 +82,7 @@ _SOURCES: tuple[tuple[str, str, str, str, str, str], ...] = (
 
 
 def observation_schema() -> dict[str, Any]:
-    """Return the JSON Schema of an observation, with what the docstrings say of each field."""
+    """Return the JSON Schema of an observation, with each field's docstring."""
     schema = Observation.model_json_schema()
     parts = cast("dict[str, dict[str, Any]]", schema["$defs"])
     models: dict[str, type[BaseModel]] = {**_PARTS, "Observation": Observation}
@@ -103,7 +103,7 @@ def observation_schema() -> dict[str, Any]:
 
 
 def _with_numbers(node: Any) -> Any:
-    """Say of each number that it may be written as a text where JSON has no such number."""
+    """Allow each number to be a text where JSON has no such number."""
     if isinstance(node, list):
         return [_with_numbers(one) for one in cast("list[object]", node)]
     if not isinstance(node, dict):

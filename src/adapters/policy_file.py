@@ -1,4 +1,4 @@
-"""Reads another policy for a run: the parts of a contract by which checks are judged."""
+"""Reads another policy for a run: the contract sections that govern checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """What a policy file says.
+    """The content of a policy file.
 
     Attributes:
-        change: Makes another contract of a run's own; none where the file names no key. It raises
-            `BadInput`, where the two together make no contract.
-        notes: How the file is taken, and what of it is not tried: one sentence each.
+        change: Changes a run's contract; None if the file names no key. It raises
+        `BadInput` if the two together make no valid contract.
+        notes: How the file is read and which parts are not tried, one sentence each.
     """
 
     change: Change | None
@@ -86,7 +86,7 @@ def read_policy(path: Path, own: Contract) -> PolicyFile:
     ]
     if wrong:
         raise BadInput(in_line_order([*document.problems, *wrong, *_further(own, document, data)]))
-    # A document that cannot be made into a contract is told of at once, not at the first check.
+    # A document that makes no contract is reported at once, not at the first check.
     notes = stays_as_recorded(own, _changed(own, document))
     return PolicyFile(
         lambda contract: under_policy_of(contract, _changed(contract, document)), tuple(notes)
@@ -94,7 +94,7 @@ def read_policy(path: Path, own: Contract) -> PolicyFile:
 
 
 def _further(own: Contract, document: Document, data: Mapping[str, Plain]) -> tuple[Problem, ...]:
-    """Return what is wrong with the parts that may be tried, beside those that may not."""
+    """Return the errors in the parts that may be tried, apart from those that may not."""
     tried: Plain = {key: value for key, value in data.items() if key in JUDGING_PARTS}
     try:
         _changed(own, replace(document, data=tried, problems=()))

@@ -1,4 +1,4 @@
-"""The list of principals, `principals.toml` in the home, and who acts by it."""
+"""The list of principals, `principals.toml`, and the principal who acts."""
 
 import os
 import re
@@ -55,7 +55,7 @@ class _Listed(Value):
 
 
 def read_principals(path: Path) -> Mapping[str, Principal]:
-    """Read who is listed; without the file nobody is.
+    """Read the list of principals; without the file the list is empty.
 
     Raises:
         BadInput: The file can't be read, or has mistakes: all of them, in the order of the lines.
@@ -71,14 +71,14 @@ def actor_of(
     environ: Mapping[str, str],
     os_user: str,
 ) -> Actor:
-    """Return who acts: `--as`, else the variable, else the OS user; the unlisted are agents.
+    """Return who acts: `--as`, else the variable, else the OS user; unlisted names are agents.
 
-    A name that is given but empty is refused: falling through it, a script with an unset variable
-    would act as the person who started it.
+    A name that is given but empty is refused. Otherwise a script with an unset variable would
+    act as the person who started it.
 
     Args:
-        principals: Who is listed.
-        as_: What the option says; none when it is not given.
+        principals: The list.
+        as_: The value of the option; None if it is not given.
         environ: The environment variables.
         os_user: The name of the user that this process belongs to.
 
@@ -102,22 +102,22 @@ def actor_of(
 
 
 def add_human(path: Path, principal: str, name: str = "") -> bool:
-    """List a human, keeping everything else in the file, comments included.
+    """Add a human to the list and keep everything else in the file, including comments.
 
     The file is replaced as a whole, so that a reader sees the old one or the new one. Of two
     writers at the same moment the later one wins.
 
     Args:
-        path: The file; it is made where there is none, its folder is not.
+        path: The file; it is created if missing, its folder is not.
         principal: The principal's name.
         name: What people call it.
 
     Returns:
-        Whether the file was changed; false when the human was listed already.
+        Whether the file was changed; false if the human was already listed.
 
     Raises:
         BadInput: The file has mistakes, lists the principal as another kind, or can't be extended;
-            or a name is none.
+            or a name is invalid.
         OSError: The file can't be written.
     """
     file = str(path)

@@ -1,15 +1,17 @@
-"""Several processes of this machine for one piece of work, for as long as a command needs them.
+"""A pool of local worker processes for one piece of work of a command.
 
-Each gets one task after the other over a pipe of its own. Not `ProcessPoolExecutor`: before Python
-3.14 it cannot be ended in the middle of a task, it leaves its processes behind when it is killed
-itself, and they share a lock that a killed one may hold for ever. Not `multiprocessing.Pool`: it
-replaces a killed process and forgets the task, so that its answer never comes.
-Not `loky`, of which 3.7.0 was tried: it tells of a killed process at once and ends all with Ctrl-C
-or on demand, but when it was itself ended by SIGTERM or SIGKILL its busy processes were still there
-5 s later. It waits for a stopped one without limit, and has no way for a task to say how far it is,
-so that what is ours here would stay and have a second layer below.
+Each worker gets one task after the other over its own pipe. We do not use these alternatives:
 
-They are started anew (`spawn`), never forked: whoever calls has threads and open stores.
+- `ProcessPoolExecutor`: before Python 3.14 it cannot be ended in the middle of a task. It leaves
+  its processes behind when it is killed. They share a lock that a killed one may hold for ever.
+- `multiprocessing.Pool`: it replaces a killed process but forgets the task, so the answer never
+  comes.
+- `loky`, tried in 3.7.0: it reports a killed process at once and ends all with Ctrl-C or on demand.
+  When it was itself ended by SIGTERM or SIGKILL, its busy processes were still there 5 s later.
+  It waits for a stopped process without limit, and a task cannot report its progress. Our code
+  would have to stay, with a second layer below it.
+
+Workers are started with `spawn`, never forked, because the caller has threads and open stores.
 """
 
 import multiprocessing
@@ -40,18 +42,18 @@ START_LIMIT = timedelta(seconds=60)
 """How long a process may take until it can be given a task; most take half a second."""
 
 GRACE = timedelta(seconds=2)
-"""How long a process that is told to end may take, before it is killed."""
+"""How long a process may take to end on request before it is killed."""
 
 BEAT_EVERY = timedelta(seconds=1)
-"""How often a process tells that it runs at all, whatever it is busy with."""
+"""How often a process reports that it is alive, even when it is busy."""
 
 SILENT_LIMIT = timedelta(seconds=60)
-"""How long a process that began may say nothing, as one that is stopped does, before it is lost."""
+"""How long a started process may be silent, for example stopped, before it counts as lost."""
 
 _LOOK_EVERY = timedelta(seconds=1)
 
 TELL_EVERY = timedelta(milliseconds=200)
-"""How often a process tells how far it is."""
+"""How often a process reports its progress."""
 
 Given = TypeVar("Given")
 Task = TypeVar("Task")
@@ -61,9 +63,9 @@ Tell = Callable[[int], None]
 """Takes how much more was done."""
 
 Work = Callable[[Given, Iterator[Task], Tell], Iterator[Answer]]
-"""What a process does: a function of an imported module that yields one answer for each task."""
+"""The work of a process: a function of an imported module that yields an answer per task."""
 
-_READY, _RUNS, _TOLD, _ANSWERED, _FAILED = "ready", "runs", "told", "answered", "failed"
+_READY, _RUNS, _PROGRESS, _ANSWERED, _FAILED = "ready", "runs", "told", "answered", "failed"
 
 
 class ProcessLost(StoreFailure):
@@ -71,7 +73,7 @@ class ProcessLost(StoreFailure):
 
 
 def cores() -> int:
-    """Return how many processes may run at once where no number is given."""
+    """Return the default number of processes."""
     return min(len(os.sched_getaffinity(0)), JOBS_MAX)
 
 
@@ -83,26 +85,26 @@ def in_processes(
     told: Tell = lambda _more: None,
     fewer: Callable[[], None] = lambda: None,
 ) -> Generator[tuple[int, Answer], None, None]:
-    """Have tasks done by several processes, and give each answer as it comes.
+    """Run tasks in several processes, and yield each answer as it comes.
 
-    A process for which its store has no room ends, and the others do its task. It ends only when
-    every task is answered. Close the generator, and all processes are ended.
+    A process ends if its store has no connection left, and the others do its task. The generator
+    ends only when every task is answered. Closing it ends all processes.
 
     Args:
-        work: What each process does.
-        given: What every process is given.
-        tasks: Given out in their order, to whoever is free.
-        number: Of processes, at most.
+        work: The function that each process runs.
+        given: The input that every process gets.
+        tasks: Handed out in order, each to a free process.
+        number: The maximum number of processes.
         told: Called with how much more was done.
         fewer: Called for each process for which there was no room.
 
     Yields:
-        The number of a task, from 0, and its answer.
+        The index of a task, from 0, and its answer.
 
     Raises:
         ProcessLost: A process ended before it answered, or said nothing for `SILENT_LIMIT`.
-        StoreCrowded: There was room for none.
-        StoreFailure: As a process met it; so is any other exception.
+        StoreCrowded: There was no room for any process.
+        StoreFailure: Raised in a process and passed on, like any other exception.
     """
     context = multiprocessing.get_context("spawn")
     workers: list[_Worker] = []
@@ -152,7 +154,7 @@ def _start(
 
 @contextmanager
 def _interrupts_held() -> Generator[None, None, None]:
-    """Start processes to which Ctrl-C at the terminal means nothing: whoever started them acts."""
+    """Start processes that ignore Ctrl-C at the terminal: their parent handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -219,7 +221,7 @@ def _pass_on(
     left: deque[int],
     tasks: Sequence[object],
 ) -> None:
-    """Have another process do the task of one for which there is no room."""
+    """Give the task of a process without room to another process."""
     assert crowded.task is not None, "it had one, or would not have been asked"
     if not idle:
         left.appendleft(crowded.task)
@@ -230,12 +232,12 @@ def _pass_on(
 
 
 def _expect_signs(workers: Iterable[_Worker], since: timedelta) -> None:
-    """Lose whoever does not begin, or gives no sign that it runs.
+    """Give up workers that do not start or give no sign of life.
 
     Args:
-        workers: Those that have a task.
-        since: How long they were listened to since the last time: while this process is stopped or
-            busy itself, nobody is silent.
+        workers: The workers that have a task.
+        since: How long this process has listened since the last call. While it is itself stopped
+        or busy, no worker counts as silent.
     """
     for worker in workers:
         if not worker.ready:
@@ -250,7 +252,7 @@ def _expect_signs(workers: Iterable[_Worker], since: timedelta) -> None:
 
 def _give(worker: _Worker, number: int, tasks: Sequence[object]) -> None:
     worker.task = number
-    # That it is gone is met where its answer is awaited.
+    # The code that waits for its answer notices that it died.
     with suppress(OSError):
         worker.pipe.send((tasks[number],))
 
@@ -279,7 +281,7 @@ def _lost(worker: _Worker, how: str) -> NoReturn:
 
 
 def _end(workers: Sequence[_Worker]) -> None:
-    """End all processes, in the middle of whatever they do, and wait until they are gone."""
+    """Kill all processes, even in the middle of a task, and wait until they are gone."""
     started = [worker.process for worker in workers if worker.process.pid is not None]
     for process in started:
         process.terminate()
@@ -294,7 +296,7 @@ def _end(workers: Sequence[_Worker]) -> None:
 
 
 def _serve(pipe: Connection, work: Work[Any, Any, Any], given: object) -> None:
-    """Do what is asked over a pipe, in a process of its own."""
+    """Do the tasks from a pipe; the entry point of a worker process."""
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     say = _Saying(pipe)
@@ -306,16 +308,16 @@ def _serve(pipe: Connection, work: Work[Any, Any, Any], given: object) -> None:
     try:
         say(_READY, None)
         threading.Thread(target=_beat, args=(say,), name="beat", daemon=True).start()
-        for answer in work(given, tasks(), _Telling(say)):
+        for answer in work(given, tasks(), _Progress(say)):
             say(_ANSWERED, answer)
-    except Exception as error:  # noqa: BLE001 - Raised again by whoever started this.
+    except Exception as error:  # noqa: BLE001 - The parent raises it again.
         with suppress(OSError):
             say(_FAILED, _carried(error))
 
 
 @dataclass(frozen=True, slots=True)
 class _Saying:
-    """Says something to whoever started this process; two threads do."""
+    """Sends messages to the parent process; two threads use it."""
 
     pipe: Connection
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -326,8 +328,8 @@ class _Saying:
 
 
 def _beat(say: _Saying) -> None:
-    """Tell again and again that this process runs."""
-    # Whoever started this is gone, where nobody takes it; then the thread `parent` ends all.
+    """Report regularly that this process runs."""
+    # If the parent is gone, sending fails; then the thread `parent` ends this process.
     with suppress(OSError):
         while True:
             say(_RUNS, None)
@@ -347,8 +349,8 @@ def _carried(error: Exception) -> Exception:
 
 
 @dataclass(slots=True)
-class _Telling:
-    """Tells how much was done, not too often."""
+class _Progress:
+    """Reports progress at a limited rate."""
 
     say: _Saying
     more: int = 0
@@ -357,7 +359,7 @@ class _Telling:
     def __call__(self, more: int) -> None:
         self.more += more
         if self.due.expired():
-            self.say(_TOLD, self.more)
+            self.say(_PROGRESS, self.more)
             self.more, self.due = 0, Deadline.after(TELL_EVERY)
 
 

@@ -1,8 +1,8 @@
-"""A second reader that is a program: one JSON document in, one out, and nothing else.
+"""Runs a second reader: a program that reads one JSON question and answers it.
 
 It reads the question from standard input and writes `{"hypotheses": ["...", ...]}` to standard
-output. It is no shell's text, it gets no log, and a key that would name an act is refused, with all
-that came with it.
+output. It runs without a shell and gets no log. An answer with a key that would name an act is
+refused as a whole.
 """
 
 import json
@@ -21,11 +21,11 @@ from watchkeeper.domain.values.json_text import parse_json
 from watchkeeper.ports.sources import Unavailable
 
 ANSWER_MAX = 64 * 1024
-"""Bytes of an answer: three sentences need far less, and more is none."""
+"""Maximum bytes of an answer: three sentences need far less, and a longer one is refused."""
 
 LIMIT_DEFAULT = "20s"
 LIMIT_MIN, LIMIT_MAX = timedelta(seconds=1), timedelta(seconds=25)
-"""Below the 30 s that a watch which is told to stop waits for what is under way."""
+"""Below the 30 s that a stopping watch waits for work in progress."""
 
 _KEY = "hypotheses"
 _STDERR_SHOWN = 120
@@ -51,12 +51,12 @@ class ProgramReader:
 
     @property
     def source(self) -> str:
-        """The program's name, and its script's; other arguments may be nobody's business."""
+        """The program's name, and its script's; other arguments may be private."""
         script = [word for word in self.command[1:2] if Path(word).is_file()]
         return " ".join(word.rpartition("/")[2] for word in (self.command[0], *script))[:100]
 
     def about(self, question: Question) -> tuple[str, ...]:
-        """Return what the program answers.
+        """Return the program's answer.
 
         Raises:
             Unavailable: It can't be started, is too slow, fails, or answers with anything else.
@@ -97,12 +97,12 @@ def _hypotheses(name: str, said: str) -> tuple[str, ...]:
 
 
 def program_reader(command: str, limit: str, env: Mapping[str, str]) -> ProgramReader | None:
-    """Return the second reader that settings name; none where they name none.
+    """Return the second reader that the settings name; None if they name no reader.
 
     Args:
         command: One line of shell words, as in `python3 /srv/ask.py --model m`.
         limit: How long it may take.
-        env: The environment, which it gets whole.
+        env: The environment, passed to it as a whole.
 
     Raises:
         ReaderMistake: A setting cannot be taken; the message begins with its name.

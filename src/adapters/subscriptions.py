@@ -1,4 +1,4 @@
-"""The ledger as a stream of events for a Python program: `subscribe`.
+"""Streams the ledger's events to a Python program: `subscribe`.
 
 from watchkeeper.adapters.subscriptions import subscribe
 
@@ -27,18 +27,18 @@ from watchkeeper.services.ledger.ledger_feed import Tailer
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = timedelta(milliseconds=500)
-"""How long `stop` may have to wait; a new event is given at once."""
+"""How long `stop` may wait; a new event is yielded at once."""
 
 Position = int | Literal["beginning", "now"]
-"""Where to begin: behind a position of the ledger, at its beginning, or with what is new."""
+"""Where to begin: after a position of the ledger, at its beginning, or with new events."""
 
 
 class SubscriptionMistake(ValueError):
-    """What was asked for can never be given. The message says what to do."""
+    """The request can never be met. The message says what to do."""
 
 
 class UnknownRun(SubscriptionMistake):
-    """A run has no event, and none was to be waited for. The message names it."""
+    """A run has no event, and the caller does not wait for one. The message names it."""
 
 
 def subscribe(
@@ -52,7 +52,7 @@ def subscribe(
     store: str | None = None,
     warn: Callable[[str], None] = log.warning,
 ) -> Generator[CloudEvent, None, None]:
-    """Give the events of a home, in the order in which they were recorded, each once.
+    """Yield the events of a home, in the order of their recording, each once.
 
     Keep `event.position` after an event was handled, and begin behind it the next time: then
     nothing is missed, and at most the last event comes twice, with the same `event.id`. The home's
@@ -67,13 +67,13 @@ def subscribe(
         stop: Ends the iterator when set, by a signal handler or another thread.
         store: URL of the server that keeps the ledger; by default WATCHKEEPER_STORE, else what the
             home keeps, else the file in the home.
-        warn: Told at once, with `follow`, of each of `runs` that has no event yet: it may be
-            launched later, or be misspelt; and of a ledger on a read-only mount, which is read
-            unless `follow` is set.
+        warn: With `follow`, called at once for each of `runs` that has no event yet: it may be
+        launched later, or be misspelt. Also called for a ledger on a read-only mount, which is
+        read unless `follow` is set.
 
     Raises:
         SubscriptionMistake: No event has such a type, or the position lies beyond the ledger.
-        UnknownRun: Without `follow`, behind the last event: one of `runs` has none.
+        UnknownRun: Without `follow`, after the last event: one of `runs` has no event.
         HomeProblem: There is no such home.
         StoreFailure: The ledger cannot be read.
     """

@@ -1,7 +1,7 @@
-"""Reads a job's own gauges from a metrics page in Prometheus' text form or OpenMetrics.
+"""Reads a job's gauges from a metrics page in Prometheus or OpenMetrics form.
 
-The page is any program's: no client exists for it, so this is the second module beside that of
-webhooks that speaks HTTP itself. It asks for one page, follows no redirect and sends no secret.
+The page may belong to any program and has no client. So this module speaks HTTP itself, as only the
+webhook target does otherwise. It requests one page, follows no redirect and sends no secret.
 """
 
 import math
@@ -30,7 +30,7 @@ STEP_LIMIT = timedelta(seconds=5)
 """Connecting, or waiting for the next bytes."""
 
 PAGE_BYTES_MAX = 4 * 1024 * 1024
-"""A page of a training job has some 100 KB; a longer one is none, or somebody else's."""
+"""A page of a training job has some 100 KB; a longer one belongs to something else."""
 
 VALUES_MAX = 64
 """As many as `TelemetryFacts` promises."""
@@ -48,7 +48,7 @@ _KEPT = re.compile(
     r"|skipped|nan|hbm|memory_used|restarts",
     re.IGNORECASE,
 )
-"""Gauges that are kept without being named: what tells of speed, divergence and memory."""
+"""Gauges that are kept by default: they show speed, divergence and memory."""
 
 _PHASES = (TrainingPhase.NOT_STARTED, TrainingPhase.INITIALISING, TrainingPhase.TRAINING)
 
@@ -66,7 +66,7 @@ class MetricsPage:
     limit: timedelta = LIMIT
 
     def read(self) -> TelemetryFacts:
-        """Return what the page says now; see the port."""
+        """Return the page's current facts; see the port."""
         return time_limit.call(self._source, self.limit, self._read)
 
     @property
@@ -101,7 +101,7 @@ class MetricsPage:
                     timeout=STEP_LIMIT.total_seconds(),
                     follow_redirects=False,
                     headers={"accept": _ACCEPT},
-                    # Neither a proxy nor a password of whoever runs the watch.
+                    # Use neither a proxy nor a password of the user who runs the watch.
                     trust_env=False,
                 ) as client,
                 client.stream("GET", self.part.url) as answer,
@@ -132,15 +132,15 @@ def read_open(text: str) -> Iterator[Metric]:
 
 
 def facts_of(samples: Iterable[Sample], part: TelemetryPart, now: datetime) -> TelemetryFacts:
-    """Return what samples say of a job.
+    """Return the facts of a job from its samples.
 
-    Of several processes that serve one gauge the one that is behind tells: a step that one of them
-    has not made is not made, and one that still compiles holds the others up.
+    If several processes serve one gauge, the slowest one counts. A step is done only when all have
+    done it, and a process that still compiles holds the others up.
 
     Args:
-        samples: Of one page.
-        part: Which gauges say what.
-        now: When the page was read; the time of samples that bear none.
+        samples: The samples of one page.
+        part: The meaning of each gauge.
+        now: When the page was read; the time of samples without a time.
     """
     plain = [sample for sample in samples if "le" not in sample.labels]
     steps = [v for v in _values(plain, part.step, _STEP) if v >= 0]
@@ -157,7 +157,7 @@ def facts_of(samples: Iterable[Sample], part: TelemetryPart, now: datetime) -> T
 
 
 def _values(samples: Iterable[Sample], name: str | None, usual: re.Pattern[str]) -> list[float]:
-    """Return the finite values of a gauge: the one that is named, else those of a usual name."""
+    """Return the finite values of the named gauge, else of one with a usual name."""
     return [
         float(sample.value)
         for sample in samples
@@ -180,7 +180,7 @@ def _kept(samples: Iterable[Sample], part: TelemetryPart) -> Iterator[tuple[str,
 
 
 def _seconds(value: float) -> float:
-    """Return a time in seconds, also where it is told in milliseconds.
+    """Return a time in seconds, also if it is given in milliseconds.
 
     >>> _seconds(1795259927.5), _seconds(1795259927500.0)
     (1795259927.5, 1795259927.5)

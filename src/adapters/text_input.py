@@ -1,4 +1,4 @@
-"""Reads what is to be text: refuses what is none, and leaves out the NULs of a log that was cut."""
+"""Reads text input: refuses binary data and drops NULs of a truncated log."""
 
 import codecs
 import io
@@ -6,7 +6,7 @@ import shlex
 from typing import Any, Protocol
 
 HEAD_BYTES = 65_536
-"""So much of the start tells whether it is text."""
+"""How much of the start is read to detect text."""
 
 _BUFFER_BYTES = 1_048_576
 
@@ -27,11 +27,11 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"SQLite format 3\0", "an SQLite database", ""),
     (b":W&B", "W&B's own record of an offline run", ""),
 )
-"""How files begin that are no text, what they are, and the command that unpacks them."""
+"""First bytes of files that are not text, their kind, and the command that unpacks them."""
 
 _BZIP2_BLOCK = b"1AY&SY"
 
-# Bell, backspace, tabs, ends of lines, pages and escapes stand in logs.
+# Bell, backspace, tabs, ends of lines, pages and escapes occur in logs.
 _CONTROLS = bytes(c for c in (*range(32), 127) if c not in b"\a\b\t\n\v\f\r\x1b")
 
 _CONTROLS_FEW = 8
@@ -43,15 +43,15 @@ _CONTROLS_ALONE_MAX = 0.25
 
 
 class NotText(Exception):
-    """What is to be read as text is none.
+    """An input that should be text is not text.
 
     Args:
-        what: What it is, as far as that can be seen.
-        unpack: The command that makes text of it; empty where none is known.
+        what: Its apparent kind.
+        unpack: The command that turns it into text; empty if none is known.
     """
 
     def __init__(self, what: str, unpack: str = "") -> None:
-        """Keep both for whoever tells it."""
+        """Keep both for the message."""
         super().__init__(what)
         self.what = what
         self.unpack = unpack
@@ -74,10 +74,10 @@ class NotText(Exception):
 
 
 class Arriving(Protocol):
-    """A binary stream that gives what is there, and waits only where nothing is."""
+    """A binary stream that returns available data, and waits only if there is no data."""
 
     def read1(self, size: int, /) -> bytes:
-        """Return at most so many bytes; none at the end."""
+        """Return at most so many bytes; empty at the end."""
         ...
 
 
@@ -136,7 +136,7 @@ def text_of(source: Arriving) -> io.BufferedReader:
 
 
 def _known(began: bytes) -> NotText | None:
-    """Return what begins like this, where it is known to be no text."""
+    """Return the kind of a file with this start, if it is known not to be text."""
     for magic, what, unpack in _MAGIC:
         if began.startswith(magic) and (magic != b"BZh" or began[4:10] == _BZIP2_BLOCK):
             return NotText(what, unpack)
@@ -154,7 +154,7 @@ def _known(began: bytes) -> NotText | None:
 
 
 def is_binary(head: bytes) -> bool:
-    r"""Say whether bytes, without their NULs, are no text by the share of what no text holds.
+    r"""Return whether bytes, without their NULs, are no text by the share of what no text holds.
 
     >>> is_binary(b"step 1 \x1b[31mlo\xffss\x1b[0m 2.1\r"), is_binary(bytes(range(1, 256)))
     (False, True)

@@ -1,8 +1,8 @@
-"""TOML to plain data with lines, as far as they can be found.
+"""Parses TOML into plain data, with lines where they can be found.
 
-The parser of the standard library gives no lines. They are found by parsing statement by statement:
-a statement ends on the first line at which its text parses, because TOML ends one at a line break
-unless a bracket or a quote is open.
+The parser of the standard library gives no lines, so this module parses statement by statement. A
+statement ends on the first line at which its text parses, because a TOML statement ends at a line
+break unless a bracket or a quote is open.
 """
 
 import re
@@ -82,7 +82,7 @@ _Toml: TypeAlias = (
 
 @dataclass(slots=True)
 class _Scan:
-    """Where keys stand, and the line of the statement that never ended, if any."""
+    """Lines of keys, and the line of the statement that never ended, if any."""
 
     lines: dict[KeyPath, int] = field(default_factory=dict[KeyPath, int])
     unfinished: int | None = None
@@ -90,7 +90,7 @@ class _Scan:
 
 @dataclass(slots=True)
 class _Found:
-    """What walking the parsed data has found so far."""
+    """The findings of a walk over the parsed data."""
 
     file: str
     lines: dict[KeyPath, int]
@@ -192,7 +192,7 @@ def _scan(text: str) -> _Scan:
 
 
 def _paths(value: _Toml, path: KeyPath) -> Iterator[KeyPath]:
-    """Give the path of each key, outer ones first; a list of tables counts as its first."""
+    """Yield the path of each key, outer ones first; a list of tables counts as its first."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         value = value[0]
     if isinstance(value, dict):
@@ -202,7 +202,7 @@ def _paths(value: _Toml, path: KeyPath) -> Iterator[KeyPath]:
 
 
 def _plain(value: _Toml, path: KeyPath, found: _Found) -> Plain:
-    """Return a value as plain data; what JSON has no form for is noted, and taken as none."""
+    """Return a value as plain data; a value without a JSON form is noted and becomes None."""
     if len(path) > DEPTH_MAX:
         line = found.lines.get(path[:1])
         raise refuse(found.file, line, f"expected at most {DEPTH_MAX} levels of tables and arrays")

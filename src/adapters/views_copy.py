@@ -1,4 +1,4 @@
-"""Where the views of a home are read: of one that cannot be written, in a copy."""
+"""Where to read a home's views: in place, or a copy if it is read-only."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -12,13 +12,13 @@ from watchkeeper.ports.views import ViewsFailure
 
 @contextmanager
 def readable(home: Path, *, at_rest: bool) -> Generator[Path, None, None]:
-    """Give, for a block, the folder in which a home's views can be read.
+    """Yield, for a block, the folder in which a home's views can be read.
 
-    SQLite reads a file with others beside it, which it cannot make in a home at rest.
+    SQLite needs other files next to the one it reads; it cannot create them in a home at rest.
 
     Args:
         home: Its folder.
-        at_rest: It cannot be written, and its ledger is open to the caller alone.
+        at_rest: It cannot be written, and only the caller has its ledger open.
 
     Raises:
         ViewsFailure: They cannot be copied.

@@ -1,6 +1,6 @@
-"""Kept views in one SQLite file of the home, `views.db`, whatever store the ledger lies in.
+"""Kept views in one SQLite file of the home, `views.db`, for any ledger store.
 
-All of it can be made again from the ledger, so it is written with `synchronous = NORMAL`: after a
+All of it can be rebuilt from the ledger, so it is written with `synchronous = NORMAL`. After a
 power failure the newest pages may be missing, and are folded again.
 """
 
@@ -75,7 +75,7 @@ class ViewsFile:
     """See `watchkeeper.ports.views.Views` for the contract. Any thread may call any method."""
 
     def __init__(self, path: Path) -> None:
-        """Open the views in a file, creating it when there is none.
+        """Open the views in a file; create it if it is missing.
 
         Raises:
             ViewsFailure: It could not be opened; the message says what to do.
@@ -102,7 +102,7 @@ class ViewsFile:
         self.close()
 
     def builds(self) -> list[Build]:
-        """Return all builds, by name, then in the order in which they began."""
+        """Return all builds, by name, then by start."""
         rows = self._all(f"SELECT {_BUILD} FROM builds ORDER BY name, id")
         return [_build(row) for row in rows]
 
@@ -129,7 +129,7 @@ class ViewsFile:
         return _build(row)
 
     def take(self, build: Build, holder: str, until: datetime, now: datetime) -> bool:
-        """Take or renew the lease of a build; false while another holder's has not run out."""
+        """Take or renew the lease of a build; false until another holder's has expired."""
         with self._writing() as sql:
             row = sql.execute(
                 "SELECT holder, lease_until FROM builds WHERE id = ?", (build.id,)
@@ -159,7 +159,7 @@ class ViewsFile:
         return found
 
     def move(self, build: Build, move: Move) -> Build | None:
-        """Store what a page made of a build, in one transaction; none when it changed meanwhile."""
+        """Store a build after a page, in one transaction; None if the build changed meanwhile."""
         with self._writing() as sql:
             done = sql.execute(
                 "UPDATE builds SET position = ?, hash = ?, revision = revision + 1, moved_at = ?,"
@@ -189,12 +189,12 @@ class ViewsFile:
         return _build(row)
 
     def stand(self, build: Build, error: str) -> None:
-        """Keep why a build stands still, or that it does no longer."""
+        """Record why a build is stuck, or that it is no longer stuck."""
         with self._writing() as sql:
             sql.execute("UPDATE builds SET error = ? WHERE id = ?", (error, build.id))
 
     def switch(self, build: Build) -> bool:
-        """Make a build live in one transaction; false unless it is level with the live one."""
+        """Make a build live in one transaction; false unless it is as far as the live one."""
         with self._writing() as sql:
             row = sql.execute(
                 "SELECT position, state FROM builds WHERE id = ?", (build.id,)
@@ -205,7 +205,7 @@ class ViewsFile:
             ).fetchone()
             if row is None or row[1] != BuildState.BUILDING:
                 return False
-            # A live one that stands still, such as one ahead of the ledger, is never waited for.
+            # A live but stuck build, such as one ahead of the ledger, is never waited for.
             if live is not None and not live[2] and row[0] < live[1]:
                 return False
             if live is not None:
@@ -218,7 +218,7 @@ class ViewsFile:
         return True
 
     def drop(self, build: Build) -> None:
-        """Remove a build with its rows and parked events; fine when it is gone."""
+        """Remove a build with its rows and parked events; no error if it is missing."""
         with self._writing() as sql:
             _drop(sql, build.id)
 
@@ -232,7 +232,7 @@ class ViewsFile:
         return [_parked(*row) for row in rows]
 
     def beat(self, beat: Beat) -> None:
-        """Keep a sign of life."""
+        """Record a heartbeat."""
         with self._writing() as sql:
             sql.execute(
                 "INSERT OR REPLACE INTO beats VALUES (?, ?, ?)",
@@ -300,7 +300,7 @@ class ViewsFile:
 
 
 def glance(path: Path) -> tuple[list[Build], list[Parked], list[Beat]] | None:
-    """Read builds, parked events and signs of life without changing a file; none where none is.
+    """Read builds, parked events and heartbeats without changing a file; None if no file exists.
 
     Raises:
         ViewsFailure: They cannot be read.
@@ -320,7 +320,7 @@ def glance(path: Path) -> tuple[list[Build], list[Parked], list[Beat]] | None:
 
 @contextmanager
 def snapshots(path: Path) -> Generator[list[Snapshot], None, None]:
-    """Give all live builds for the length of a block, at one moment, without changing a file.
+    """Yield all live builds for a block, in one snapshot, without changing a file.
 
     Rows are read as they are asked for, within the block.
 

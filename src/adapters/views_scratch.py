@@ -1,4 +1,4 @@
-"""Rows of views that are put aside while views are compared: a file of SQLite without a name."""
+"""Temporary rows of views during a comparison, in an unnamed SQLite file."""
 
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping
@@ -18,7 +18,7 @@ class ScratchFile:
     def __init__(self) -> None:
         """Begin with nothing; a file is made once there is too much for memory."""
         self._sql = sqlite3.connect("", isolation_level=None)
-        # Nobody asks for what a crash leaves of it.
+        # Its content after a crash is never needed.
         self._sql.execute("PRAGMA journal_mode = OFF")
         self._sql.execute("PRAGMA synchronous = OFF")
         self._sql.execute(
@@ -35,7 +35,7 @@ class ScratchFile:
         self._sql.close()
 
     def put(self, view: str, rows: Mapping[str, str]) -> None:
-        """Keep rows of a view, each in the place of an older one of its key."""
+        """Store rows of a view; each replaces an older one with its key."""
         with _named():
             self._sql.execute("BEGIN")
             self._sql.executemany(
@@ -53,7 +53,7 @@ class ScratchFile:
         return None if found is None else found[0]
 
     def rows(self, view: str) -> Iterator[tuple[str, str]]:
-        """Give all rows of a view in the order of the keys' bytes."""
+        """Yield all rows of a view in the order of the keys' bytes."""
         with _named():
             yield from self._sql.execute(
                 "SELECT key, row FROM rows WHERE view = ? ORDER BY key", (view,)

@@ -1,4 +1,4 @@
-"""Whether a watch process runs in a home on this host, asked without reading any event."""
+"""Checks whether a watch runs in a home on this host, without reading events."""
 
 import fcntl
 import os
@@ -9,12 +9,12 @@ WATCH_LOCK = "watch.lock"
 
 
 def is_watched(home: Path) -> bool:
-    """Say whether a watch runs in the home; a command that acts for a moment is none."""
+    """Return whether a watch runs in the home; a short command does not count."""
     return watch_pid(home) is not None
 
 
 def watch_pid(home: Path) -> int | None:
-    """Return the process id of the watch that runs in the home; none where no watch runs."""
+    """Return the process id of the watch that runs in the home; None if no watch runs."""
     try:
         file = os.open(home / WATCH_LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -34,5 +34,5 @@ def watch_pid(home: Path) -> int | None:
 
 
 def held_by(file: int) -> str:
-    """Return what an open watch lock says of who holds it; `unknown` while that just begins."""
+    """Return the holder named in an open watch lock; `unknown` while the holder starts."""
     return os.pread(file, 64, 0).decode(errors="replace").strip() or "unknown"

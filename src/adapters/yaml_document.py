@@ -1,7 +1,7 @@
-"""YAML 1.2 to plain data with lines. Only the core schema: no custom tags, no merge keys.
+"""Parses YAML 1.2 into plain data with lines; core schema only.
 
-Built on the parser's events rather than on a loader: every key keeps its line, all duplicates are
-found, and aliases are counted before they are filled in.
+It allows no custom tags and no merge keys. It uses the parser's events rather than a loader: every
+key keeps its line, all duplicates are found, and aliases are counted before they are expanded.
 """
 
 import re
@@ -95,7 +95,7 @@ class _Event:
 
 @dataclass(slots=True)
 class _Cursor:
-    """Where the builder is in the events, and what it has found so far."""
+    """The builder's position in the events, and its findings so far."""
 
     file: str
     events: list[_Event]
@@ -114,7 +114,7 @@ def parse_yaml(text: str, file: str) -> Document:
         file: Its name in messages.
 
     Returns:
-        The document; its data is none when the file holds nothing.
+        The document; its data is None if the file is empty.
 
     Raises:
         BadInput: It is no YAML 1.2, holds several documents, or is too deep or too large.
@@ -235,7 +235,7 @@ def _aliased(
 
 
 def _take(cursor: _Cursor, path: KeyPath) -> Plain:
-    """Take one value from the events; what is refused is noted, and taken as none."""
+    """Take one value from the events; a refused value is noted and becomes None."""
     event = cursor.events[cursor.at]
     cursor.lines.setdefault(path, event.line)
     _check_depth(cursor.file, event.line, len(path))

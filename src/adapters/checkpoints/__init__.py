@@ -1,1 +1,1 @@
-"""Checkpoints in a folder or bucket: listed, opened, counted."""
+"""Checkpoints in a folder or bucket: listing, opening and counting."""

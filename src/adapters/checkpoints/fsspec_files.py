@@ -1,7 +1,7 @@
-"""Opens files of any store that fsspec knows, so that a failure is never read as an absence.
+"""Opens files through fsspec and never reports a failure as a missing file.
 
-What is raised from here is `FileNotFoundError` or `NotADirectoryError`, as the definite answers of
-a store that was reached, and `Unavailable` for everything else.
+This module raises `FileNotFoundError` or `NotADirectoryError` only when the store was reached and
+gave that definite answer. It raises `Unavailable` for everything else.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Filesystems:
             opened = self._opened.get(protocol)
         if opened is not None:
             return opened
-        # Not under the lock: where credentials are looked for in vain this takes 15 s, and other
+        # Not under the lock: without credentials, the search for them takes 15 s, and other
         # stores must not wait for it.
         opened = _open(protocol, self.limit)
         with self._lock:
@@ -136,7 +136,7 @@ def for_each(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> li
 
 
 def written_at(info: Mapping[str, Any]) -> datetime | None:
-    """Return when a file was written, by its store's clock, from what fsspec tells of it."""
+    """Return a file's write time, by its store's clock, from fsspec's file info."""
     # The names differ: local and Cloud Storage, S3, others.
     for name in ("mtime", "LastModified", "last_modified", "updated"):
         found = info.get(name)
@@ -148,7 +148,7 @@ def written_at(info: Mapping[str, Any]) -> datetime | None:
 
 
 def version_of(info: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what changes whenever a file is written anew, from what fsspec tells of it."""
+    """Return a value that changes with every write of a file, from fsspec's file info."""
     names = ("size", "mtime", "ino", "LastModified", "generation", "etag", "ETag", "md5Hash")
     return tuple(info.get(name) for name in names)
 
@@ -190,7 +190,7 @@ def _open_s3(limit: timedelta, options: dict[str, Any]) -> Any:
 
 
 def _answered_within(limit: timedelta) -> Callable[[Any, Any], Awaitable[Any]]:
-    """Return a middleware for gcsfs's HTTP client that says at once what is wrong."""
+    """Return a middleware for gcsfs's HTTP client that reports errors at once."""
 
     async def answered(request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         host = request.url.host

@@ -73,10 +73,10 @@ ROOTS_REMEMBERED_MAX = 1_000
 """Roots whose metadata is kept in memory; about 1 kB for each checkpoint."""
 
 FOLDERS_MAX = 16
-"""Folders that are looked into for the newest file; those of older steps are finished."""
+"""Folders searched for the newest file; folders of older steps are finished."""
 
 _STEP_FOLDER = re.compile(r"step-(?P<step>0|[1-9][0-9]{0,17})")
-"""Only the canonical form, so that no two folders are of one step."""
+"""Only the canonical form, so that no two folders have the same step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class FsspecCheckpoints:
         return time_limit.call(f"checkpoints {root}", self.limit, self._list, root)
 
     def region_of(self, url: str) -> str:
-        """Return the region of a bucket, where its store tells; empty for every other place.
+        """Return the region of a bucket if its store reports it; otherwise an empty string.
 
         Raises:
             Unavailable: The store is down, slow or refuses.
@@ -177,7 +177,7 @@ class FsspecCheckpoints:
 
         found = for_each(read, steps)
         with self._lock:
-            # Put back last, so that the root asked longest ago is the first to be forgotten.
+            # Moved to the end, so that the least recently used root is dropped first.
             self._known.pop(root, None)
             self._known[root] = {one.facts.step: one for one in found if one.facts.complete}
             while len(self._known) > ROOTS_REMEMBERED_MAX:
@@ -244,13 +244,13 @@ def _read(source: str, filesystem: Any, path: str, step: int, known: dict[int, _
 
 
 def parse_metadata(content: bytes, path: str, step: int) -> CheckpointFacts:
-    """Judge a checkpoint by its metadata.
+    """Parse and check a checkpoint's metadata.
 
     Args:
         content: The bytes of `metadata.json`.
         path: The checkpoint's folder.
-        step: The number in the folder's name. What the metadata names is kept beside it: whether
-            they agree is for the rules to say.
+        step: The number in the folder's name. The metadata's own number is kept, too. The rules
+        check whether they agree.
     """
     try:
         loaded: Any = parse_json(content)

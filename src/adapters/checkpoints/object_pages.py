@@ -1,4 +1,4 @@
-"""Lists a folder or a prefix page by page, so that a large one needs no more memory than a small.
+"""Lists a folder or a prefix page by page, in constant memory.
 
 fsspec's own `ls` and `find` hold about 1 kB for each object: 100,000 of them are 100 MB.
 """
@@ -19,7 +19,7 @@ PAGES_MAX = 100_000
 """Pages followed before a store is taken to go round in circles: 100 million objects."""
 
 GS_FIELDS = "kind,nextPageToken,prefixes,items(name,size)"
-"""What is asked of Cloud Storage, which else tells twenty fields of each object."""
+"""The fields requested from Cloud Storage, which otherwise sends twenty of each object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Entry:
 def pages(
     source: str, filesystem: Any, url: str, *, deep: bool = False
 ) -> Generator[list[Entry], None, None]:
-    """Yield what lies below a folder, a page at a time, in the store's order.
+    """Yield the content of a folder, a page at a time, in the store's order.
 
     A missing prefix of an object store gives no page or an empty one: such a store knows no
     folders, and has answered.
@@ -107,7 +107,7 @@ def _s3_page(
         # A listing is never 404 for want of objects: it is the bucket that is missing.
         words = f"HTTP 404 when listing s3://{bucket}/{prefix}: {error}"
         raise Unavailable(source, words[:200]) from error
-    # botocore reads any XML or none as an answer without objects. Only a listing says these two.
+    # botocore reads any XML, or no XML, as an empty listing. Only a real listing has these two.
     truncated = answer.get("IsTruncated")
     if not isinstance(truncated, bool) or "Name" not in answer:
         raise Unavailable(source, f"the answer is no listing of s3://{bucket}/{prefix}")
@@ -180,7 +180,7 @@ def _local(source: str, folder: str, deep: bool) -> Generator[list[Entry], None,
 def _local_page(
     found: Iterator[os.DirEntry[str]], folder: str, deep: bool
 ) -> tuple[list[Entry], list[str]] | None:
-    """Return the next entries and folders of a folder; none at its end.
+    """Return the next entries and folders of a folder; empty at its end.
 
     A deep listing does not follow links, which may lead round in circles.
     """

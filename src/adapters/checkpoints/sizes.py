@@ -1,7 +1,8 @@
-"""Counts how much checkpoints take, for people who ask; no check does it.
+"""Measures the size of checkpoints for operators; no check uses it.
 
-A store has no size of a folder: every object must be listed. A checkpoint of 5 TB in shards of
-64 MB is 80,000 objects, 80 answers of S3. So this is bounded, and says when it was cut.
+A store does not record the size of a folder, so every object must be listed. A checkpoint of 5 TB
+in shards of 64 MB has 80,000 objects, which S3 lists in 80 pages. The listing is therefore bounded,
+and the result says when it was cut off.
 """
 
 import contextlib
@@ -17,10 +18,10 @@ from watchkeeper.ports.sources import Unavailable
 from watchkeeper.services import time_limit
 
 SIZES_LIMIT = timedelta(seconds=20)
-"""How long all sizes of one `checkpoints` may take: longer than a person waits without a word."""
+"""Time limit for all sizes of one `checkpoints`: longer than a user waits without feedback."""
 
 GRACE = timedelta(seconds=2)
-"""For the page that is under way when the time is up, so that what it counts is not lost."""
+"""Extra time for the page in progress at the limit, so that its count is not lost."""
 
 OBJECTS_MAX = 200_000
 """Objects counted of one checkpoint."""
@@ -28,7 +29,7 @@ OBJECTS_MAX = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What was counted of one checkpoint.
+    """The counts of one checkpoint.
 
     Attributes:
         size_bytes: Sum over the objects counted.
@@ -47,7 +48,7 @@ _LATE = "not counted to its end in the time allowed"
 
 @dataclass(slots=True)
 class _Counts:
-    """What is counted so far, by path; several threads write, and the caller does not wait."""
+    """The counts so far, by path; several threads write, and the caller does not wait."""
 
     by_path: dict[str, Size] = field(default_factory=dict[str, Size])
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -76,7 +77,7 @@ def measure(
     def count(path: str) -> None:
         counts.put(path, _counted(filesystems, path, deadline, objects_max, counts))
 
-    # A store that hangs is told by what is not counted.
+    # For a store that hangs, the uncounted checkpoints show it.
     with contextlib.suppress(Unavailable):
         time_limit.call("sizes of checkpoints", limit + GRACE, for_each, count, paths)
     with counts.lock:

@@ -1,1 +1,1 @@
-"""A GCP project that tells watchkeeper what happens: planned as data, shown, and made."""
+"""Setup of a GCP project as a source of signals: plan, display, apply."""

@@ -1,7 +1,7 @@
-"""Makes what a plan names, once: asks first, changes nothing that is there, and says what differs.
+"""Applies a plan: asks first, creates what is missing, reports differences.
 
-Topics and subscriptions are made by Google's client, which an emulator serves too. For the rest
-there is `gcloud`, where it is installed; a project that lives in an emulator never gets there.
+Google's client creates topics and subscriptions, and it also works with an emulator. Everything
+else needs `gcloud`, if it is installed. A project in an emulator never uses `gcloud`.
 """
 
 import json
@@ -40,11 +40,11 @@ _MISSING = ("NOT_FOUND", "not found", "does not exist", "was not found", "404")
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of one resource.
+    """The outcome for one resource.
 
     Attributes:
         resource: What the plan names.
-        state: `made`, `there`, `differs`, `failed`, or `not run` where only the command is told.
+        state: `made`, `there`, `differs`, `failed`, or `not run` if only the command is shown.
         says: What differs or failed.
     """
 
@@ -54,18 +54,18 @@ class Done:
 
 
 class _NoAnswer(Exception):
-    """It is unknown whether something is there, so it is not made."""
+    """It is unknown whether a resource exists, so it is not created."""
 
 
 def apply(
     resources: Sequence[Resource], project: str, tell: Callable[[str], None]
 ) -> Iterator[Done]:
-    """Make what is missing, in the plan's order, and yield what became of each.
+    """Create what is missing, in the plan's order, and yield the outcome of each.
 
     Args:
         resources: The plan.
         project: Its project.
-        tell: Told each `gcloud` command before it is run.
+        tell: Called with each `gcloud` command before it runs.
     """
     gcloud = shutil.which("gcloud")
     if os.environ.get("PUBSUB_EMULATOR_HOST"):
@@ -123,34 +123,34 @@ def _subscription(resource: Resource) -> Done:
 
 
 def _request(resource: Resource) -> dict[str, Any]:
-    told: Mapping[str, Any] = resource.settings
+    settings: Mapping[str, Any] = resource.settings
     request: dict[str, Any] = {
         "name": resource.name,
-        "topic": told["topic"],
-        "ack_deadline_seconds": told["ack_deadline_s"],
-        "enable_exactly_once_delivery": told["exactly_once"],
-        "message_retention_duration": timedelta(seconds=told["retention_s"]),
-        # Present and without a time to live: it never expires, however long nobody reads it.
+        "topic": settings["topic"],
+        "ack_deadline_seconds": settings["ack_deadline_s"],
+        "enable_exactly_once_delivery": settings["exactly_once"],
+        "message_retention_duration": timedelta(seconds=settings["retention_s"]),
+        # Present and without a time to live: it never expires, even if it is never read.
         "expiration_policy": {},
         "retry_policy": {
-            "minimum_backoff": timedelta(seconds=told["retry_first_s"]),
-            "maximum_backoff": timedelta(seconds=told["retry_longest_s"]),
+            "minimum_backoff": timedelta(seconds=settings["retry_first_s"]),
+            "maximum_backoff": timedelta(seconds=settings["retry_longest_s"]),
         },
     }
-    if "dead_letter_topic" in told:
+    if "dead_letter_topic" in settings:
         request["dead_letter_policy"] = {
-            "dead_letter_topic": told["dead_letter_topic"],
-            "max_delivery_attempts": told["max_delivery_attempts"],
+            "dead_letter_topic": settings["dead_letter_topic"],
+            "max_delivery_attempts": settings["max_delivery_attempts"],
         }
-    if "filter" in told:
-        request["filter"] = told["filter"]
+    if "filter" in settings:
+        request["filter"] = settings["filter"]
     return request
 
 
 def told_of(found: Any) -> dict[str, JsonValue]:
-    """Return a subscription of the client in the plan's words."""
+    """Return a subscription of the client with the plan's setting names."""
     dead = found.dead_letter_policy
-    told: dict[str, JsonValue] = {
+    found_settings: dict[str, JsonValue] = {
         "topic": found.topic,
         "ack_deadline_s": found.ack_deadline_seconds,
         "exactly_once": found.enable_exactly_once_delivery,
@@ -160,15 +160,15 @@ def told_of(found: Any) -> dict[str, JsonValue]:
         "retry_longest_s": round(found.retry_policy.maximum_backoff.total_seconds()),
     }
     if dead.dead_letter_topic:
-        told["dead_letter_topic"] = dead.dead_letter_topic
-        told["max_delivery_attempts"] = dead.max_delivery_attempts
+        found_settings["dead_letter_topic"] = dead.dead_letter_topic
+        found_settings["max_delivery_attempts"] = dead.max_delivery_attempts
     if found.filter:
-        told["filter"] = found.filter
-    return told
+        found_settings["filter"] = found.filter
+    return found_settings
 
 
 def differences(wanted: Mapping[str, JsonValue], found: Mapping[str, JsonValue]) -> list[str]:
-    """Say in which settings something that is there differs from the plan.
+    """Return the settings in which an existing resource differs from the plan.
 
     >>> differences({"ack_deadline_s": 60}, {"ack_deadline_s": 10})
     ['ack deadline s is 10, the plan says 60']
@@ -200,13 +200,13 @@ def _by_gcloud(resource: Resource, project: str, tell: Callable[[str], None]) ->
 
 
 def _member(resource: Resource, project: str) -> str:
-    """Return the account of a binding, with what only the project can tell."""
+    """Return the account of a binding, with values that only the project knows."""
     member = str(resource.settings.get("member", ""))
     sink = sink_of(member)
     if sink:
-        return _told(writer_of(sink, project))
+        return _query(writer_of(sink, project))
     if NUMBER in member:
-        return member.replace(NUMBER, _told(number_of(project)))
+        return member.replace(NUMBER, _query(number_of(project)))
     return member
 
 
@@ -215,7 +215,7 @@ def _filled(word: str, resource: Resource, member: str) -> str:
     return f"--member={member}" if member and word == planned else word
 
 
-def _told(command: Sequence[str]) -> str:
+def _query(command: Sequence[str]) -> str:
     done = _run(command)
     text = done.stdout.strip()
     if done.returncode != 0 or not text:
@@ -224,7 +224,7 @@ def _told(command: Sequence[str]) -> str:
 
 
 def _answer(command: Sequence[str]) -> Any:
-    """Return what is there as JSON, none when it definitely is not there."""
+    """Return the existing resource as JSON; None if it definitely does not exist."""
     done = _run(command)
     if done.returncode != 0:
         if any(word in done.stderr for word in _MISSING):
@@ -242,7 +242,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
             command,
             capture_output=True,
             text=True,
-            stdin=subprocess.DEVNULL,  # It must never wait for an answer that nobody gives.
+            stdin=subprocess.DEVNULL,  # It must never wait for input.
             timeout=GCLOUD_LIMIT.total_seconds(),
             check=False,
         )
@@ -252,21 +252,21 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _found(resource: Resource, member: str, answer: Any) -> Done | None:
-    """Say what is there already; none when nothing is."""
+    """Return the state of an existing resource; None if it does not exist."""
     if answer is None:
         return None
-    told = resource.settings
+    settings = resource.settings
     differs: list[str] = []
     match resource.kind:
         case "sink":
             wanted: dict[str, JsonValue] = {
-                "filter": told["filter"],
-                "destination": f"pubsub.googleapis.com/{told['topic']}",
+                "filter": settings["filter"],
+                "destination": f"pubsub.googleapis.com/{settings['topic']}",
             }
             differs = differences(wanted, {name: answer.get(name) for name in wanted})
         case "tick":
             target: dict[str, JsonValue] = answer.get("pubsubTarget") or {}
-            wanted = {"schedule": told["schedule"], "topic": told["topic"]}
+            wanted = {"schedule": settings["schedule"], "topic": settings["topic"]}
             there: dict[str, JsonValue] = {
                 "schedule": answer.get("schedule"),
                 "topic": target.get("topicName"),
@@ -279,9 +279,11 @@ def _found(resource: Resource, member: str, answer: Any) -> Done | None:
             topics = [str(one["topic"]) for one in _objects(answer) if "topic" in one]
             if not topics:
                 return None
-            differs = [] if told["topic"] in topics else [f"topic is {topics[0]}"]
+            differs = [] if settings["topic"] in topics else [f"topic is {topics[0]}"]
         case _:
-            if not any(_grants(one, told["role"], member) for one in answer.get("bindings", [])):
+            if not any(
+                _grants(one, settings["role"], member) for one in answer.get("bindings", [])
+            ):
                 return None
     return Done(resource, "differs" if differs else "there", "; ".join(differs))
 
@@ -299,13 +301,15 @@ def _objects(answer: JsonValue) -> Iterator[dict[str, JsonValue]]:
 
 
 def _is_ours(one: Mapping[str, JsonValue], resource: Resource) -> bool:
-    told = resource.settings
+    settings = resource.settings
     prefix = one.get("object_name_prefix") or one.get("objectNamePrefix") or ""
-    return str(one.get("topic", "")).endswith(str(told["topic"])) and prefix == told["prefix"]
+    return (
+        str(one.get("topic", "")).endswith(str(settings["topic"])) and prefix == settings["prefix"]
+    )
 
 
 def _grants(one: Mapping[str, Any], role: object, member: str) -> bool:
-    # What holds under a condition only is not what the plan asks for.
+    # The plan asks for a binding without a condition.
     return one.get("role") == role and member in one.get("members", []) and not one.get("condition")
 
 

@@ -1,4 +1,4 @@
-"""The plan in `gcloud`: what makes each resource, and what tells whether it is there."""
+"""The `gcloud` commands of a plan: create each resource, check if it exists."""
 
 import shlex
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ _WRITER_BEGINS = "{writer of "
 
 
 def making(resource: Resource, project: str) -> tuple[str, ...]:
-    """Return the command that makes a resource."""
-    told = {
+    """Return the command that creates a resource."""
+    texts = {
         name: value if isinstance(value, str) else "" for name, value in resource.settings.items()
     }
     last = resource.name.rpartition("/")[2]
@@ -21,16 +21,16 @@ def making(resource: Resource, project: str) -> tuple[str, ...]:
         case "subscription":
             return ("gcloud", "pubsub", "subscriptions", "create", last, ours, *_flags(resource))
         case "sink":
-            target = f"pubsub.googleapis.com/{told['topic']}"
-            where = f"--log-filter={told['filter']}"
+            target = f"pubsub.googleapis.com/{texts['topic']}"
+            where = f"--log-filter={texts['filter']}"
             return ("gcloud", "logging", "sinks", "create", resource.name, target, where, ours)
         case "notification":
             found = ("gcloud", "storage", "buckets", "notifications", "create")
-            prefix = (f"--object-prefix={told['prefix']}",) if told["prefix"] else ()
+            prefix = (f"--object-prefix={texts['prefix']}",) if texts["prefix"] else ()
             return (
                 *found,
-                f"gs://{told['bucket']}",
-                f"--topic={told['topic']}",
+                f"gs://{texts['bucket']}",
+                f"--topic={texts['topic']}",
                 "--event-types=OBJECT_FINALIZE,OBJECT_DELETE",
                 *prefix,
                 "--payload-format=json",
@@ -40,7 +40,7 @@ def making(resource: Resource, project: str) -> tuple[str, ...]:
                 *("gcloud", "beta", "monitoring", "channels", "create"),
                 f"--display-name={resource.name}",
                 "--type=pubsub",
-                f"--channel-labels=topic={told['topic']}",
+                f"--channel-labels=topic={texts['topic']}",
                 ours,
             )
         case "tick":
@@ -50,18 +50,18 @@ def making(resource: Resource, project: str) -> tuple[str, ...]:
             return (
                 *("gcloud", "scheduler", "jobs", "create", "pubsub", last),
                 f"--location={resource.name.split('/')[3]}",
-                f"--schedule={told['schedule']}",
-                f"--topic={told['topic']}",
-                f"--message-body={told['body']}",
+                f"--schedule={texts['schedule']}",
+                f"--topic={texts['topic']}",
+                f"--message-body={texts['body']}",
                 f"--attributes={pairs}",
                 ours,
             )
         case "binding":
-            return (*_policy(resource, project, "add-iam-policy-binding"), *_member(told))
+            return (*_policy(resource, project, "add-iam-policy-binding"), *_member(texts))
 
 
 def asking(resource: Resource, project: str) -> tuple[str, ...]:
-    """Return the command that tells, as JSON, whether a resource is there."""
+    """Return the command that describes a resource as JSON, if it exists."""
     last = resource.name.rpartition("/")[2]
     ours = (f"--project={project}", "--format=json")
     match resource.kind:
@@ -86,18 +86,18 @@ def asking(resource: Resource, project: str) -> tuple[str, ...]:
 
 
 def number_of(project: str) -> tuple[str, ...]:
-    """Return the command that tells a project's number."""
+    """Return the command that prints a project's number."""
     return ("gcloud", "projects", "describe", project, "--format=value(projectNumber)")
 
 
 def writer_of(sink: str, project: str) -> tuple[str, ...]:
-    """Return the command that tells the account of a sink."""
-    told = "--format=value(writerIdentity)"
-    return ("gcloud", "logging", "sinks", "describe", sink, f"--project={project}", told)
+    """Return the command that prints the account of a sink."""
+    field = "--format=value(writerIdentity)"
+    return ("gcloud", "logging", "sinks", "describe", sink, f"--project={project}", field)
 
 
 def sink_of(member: str) -> str:
-    """Return the sink that a stand-in for an account names; nothing where it names none.
+    """Return the sink that an account placeholder names; empty if it names no sink.
 
     >>> sink_of("{writer of watchkeeper-audit}"), sink_of("user:a@example.com")
     ('watchkeeper-audit', '')
@@ -108,7 +108,7 @@ def sink_of(member: str) -> str:
 
 
 def shell(command: Sequence[str], project: str) -> str:
-    """Write a command for a shell; what only the project can tell is asked for in it."""
+    """Render a command for a shell; it queries the values that only the project knows."""
     return " ".join(_word(word, project) for word in command)
 
 
@@ -124,21 +124,21 @@ def _word(word: str, project: str) -> str:
 
 
 def _flags(resource: Resource) -> list[str]:
-    told = resource.settings
+    settings = resource.settings
     flags = [
-        f"--topic={told['topic']}",
-        f"--ack-deadline={told['ack_deadline_s']}",
+        f"--topic={settings['topic']}",
+        f"--ack-deadline={settings['ack_deadline_s']}",
         "--enable-exactly-once-delivery",
-        f"--message-retention-duration={told['retention_s']}s",
+        f"--message-retention-duration={settings['retention_s']}s",
         "--expiration-period=never",
-        f"--min-retry-delay={told['retry_first_s']}s",
-        f"--max-retry-delay={told['retry_longest_s']}s",
+        f"--min-retry-delay={settings['retry_first_s']}s",
+        f"--max-retry-delay={settings['retry_longest_s']}s",
     ]
-    if "dead_letter_topic" in told:
-        flags.append(f"--dead-letter-topic={told['dead_letter_topic']}")
-        flags.append(f"--max-delivery-attempts={told['max_delivery_attempts']}")
-    if "filter" in told:
-        flags.append(f"--message-filter={told['filter']}")
+    if "dead_letter_topic" in settings:
+        flags.append(f"--dead-letter-topic={settings['dead_letter_topic']}")
+        flags.append(f"--max-delivery-attempts={settings['max_delivery_attempts']}")
+    if "filter" in settings:
+        flags.append(f"--message-filter={settings['filter']}")
     return flags
 
 
@@ -150,5 +150,5 @@ def _policy(resource: Resource, project: str, verb: str) -> tuple[str, ...]:
     return ("gcloud", "pubsub", kind, verb, name.rpartition("/")[2], f"--project={project}")
 
 
-def _member(told: dict[str, str]) -> tuple[str, str]:
-    return f"--member={told['member']}", f"--role={told['role']}"
+def _member(texts: dict[str, str]) -> tuple[str, str]:
+    return f"--member={texts['member']}", f"--role={texts['role']}"

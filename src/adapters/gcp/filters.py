@@ -1,4 +1,4 @@
-"""What Cloud Logging and Pub/Sub let through, in their own languages."""
+"""Filters for Cloud Logging and Pub/Sub, each in its own language."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ _REASONS = ("Evicted", "OOMKilling", "FailedScheduling", "Preempting", "NodeNotR
 
 
 def audit_filter(project: str) -> str:
-    """Return what lets through audit logs of machines that are taken away, broken or maintained.
+    """Return the filter for audit logs of removed, broken or maintained machines.
 
     Methods of the TPU service are matched by their ends: it names them by several versions.
     """
@@ -53,9 +53,9 @@ def audit_filter(project: str) -> str:
 
 
 def log_filter(project: str) -> str:
-    """Return what lets through the lines of jobs, Ray's own events, and those of Kubernetes.
+    """Return the filter that passes the lines of jobs and the events of Ray and Kubernetes.
 
-    Everything else of the logs stays where it is: it is much, and may hold secrets.
+    All other log entries stay where they are: they are many, and may hold secrets.
     """
     lines = "|".join(_LINES)
     reasons = "|".join(_REASONS)
@@ -68,7 +68,7 @@ def log_filter(project: str) -> str:
 
 
 def object_filter(prefixes: Sequence[str]) -> str:
-    """Return what a subscription lets through of a bucket's notifications.
+    """Return a subscription's filter for a bucket's notifications.
 
     >>> object_filter(["checkpoints/"])
     '(attributes.eventType="OBJECT_FINALIZE" OR attributes.eventType="OBJECT_DELETE") \

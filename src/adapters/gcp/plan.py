@@ -1,7 +1,7 @@
-"""What a GCP project needs so that its signals reach us: settings in, a list of resources out.
+"""The resources that a GCP project needs to send us its signals.
 
-Pure: nothing is asked and nothing is made here. Every right is the least that does the job, and is
-given on one resource, never on the project.
+Pure: nothing here queries or creates anything. Every permission is the smallest that does the job,
+and is granted on one resource, never on the project.
 """
 
 from collections.abc import Mapping
@@ -21,28 +21,28 @@ RETENTION_S = 7 * 24 * 3600
 
 RETRY_FIRST_S = 10
 RETRY_LONGEST_S = 600
-"""Without these, what is given back comes again at once, as often as a machine can."""
+"""Without these, returned messages come again at once, in a tight loop."""
 
 ATTEMPTS_MAX = 10
-"""Then a message is a dead letter. What cannot be read is put aside and acknowledged, so a dead
-letter means that our own side failed."""
+"""After so many attempts a message is a dead letter. An unreadable message is set apart and
+acknowledged, so a dead letter means that our own side failed."""
 
 NUMBER = "{project number}"
-"""Stands for the project's number in the names of Google's own accounts; asked for when needed."""
+"""Placeholder for the project's number in names of Google's accounts; queried when needed."""
 
 WRITER = "{writer of %s}"
-"""Stands for the account of a sink, which Google makes up with the sink."""
+"""Placeholder for the account of a sink, which Google creates with the sink."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an administrator decides.
+    """The administrator's choices.
 
     Attributes:
         project: The project's id.
-        name: What every resource's name begins with.
+        name: The prefix of every resource's name.
         buckets: Buckets with checkpoints, without `gs://`.
-        prefixes: Object prefixes in each of them; none for whole buckets.
+        prefixes: Object prefixes in each of them; empty for whole buckets.
         account: The account that the watch runs as, such as `serviceAccount:wk@p.iam...`; empty
             when its rights are given elsewhere.
         location: Where the Scheduler's job lives.
@@ -60,13 +60,13 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One thing that the project has to have.
+    """One resource that the project needs.
 
     Attributes:
         kind: What it is.
-        name: Its full name; for a binding, that of the resource it stands on.
+        name: Its full name; for a binding, the name of the resource that it applies to.
         why: What it is for, in a sentence.
-        settings: What it must look like, by our own names.
+        settings: The settings it must have, by our own names.
     """
 
     kind: Kind
@@ -76,9 +76,9 @@ class Resource:
 
 
 def plan(settings: Settings) -> tuple[Resource, ...]:
-    """Return everything that is needed, in the order in which it is made.
+    """Return all needed resources, in the order of their creation.
 
-    A subscription sees only what comes after it was made, so it stands before what feeds it.
+    A subscription sees only messages sent after its creation, so it precedes its sources.
     """
     return (*_pubsub(settings), *_feeds(settings), *_bindings(settings))
 

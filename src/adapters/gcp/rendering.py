@@ -1,4 +1,4 @@
-"""The plan as text for an administrator, as commands for a shell, and as JSON."""
+"""Renders a plan as text for an administrator, as shell commands and as JSON."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -22,12 +22,12 @@ _NOT_SHOWN = frozenset({"bucket", "prefix"})
 
 
 def as_text(settings: Settings, resources: Sequence[Resource]) -> str:
-    """Return the plan for people: what is made, why, and who may do what."""
+    """Return the plan for people: the resources, their purpose and their permissions."""
     lines = [f"What project {settings.project} needs so that watchkeeper hears of its runs:"]
     for kind, several in groupby(resources, key=lambda one: one.kind):
         lines += ["", f"{_TITLES[kind]}:"]
         for one in several:
-            lines += _told(one)
+            lines += _lines_of(one)
     lines += ["", *_notes(settings)]
     return "\n".join(lines)
 
@@ -58,7 +58,7 @@ def subject(resource: Resource) -> str:
     return f"{resource.settings['role']} on {resource.name} for {_who(resource)}"
 
 
-def _told(resource: Resource) -> list[str]:
+def _lines_of(resource: Resource) -> list[str]:
     if resource.kind == "binding":
         line = f"  {resource.settings['role']} on {resource.name}"
         return [line, f"      for {_who(resource)}", f"      {resource.why}"]

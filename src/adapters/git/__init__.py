@@ -1,4 +1,4 @@
-"""A branch and the tags of a git remote, written through a private mirror."""
+"""Access to a branch and the tags of a git remote through a private mirror."""
 
 from watchkeeper.adapters.git.remote import GitRemoteMirror, open_git_remote
 

@@ -1,4 +1,4 @@
-"""Where a git remote is, how it is opened, and what may be said about it."""
+"""The address of a git remote: how to open it and how to display it safely."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Remote:
 
 
 def parse_remote(remote: str) -> Remote:
-    """Split what a person configured into an address, credentials and a name to show.
+    """Split a configured remote into an address, credentials and a display name.
 
     Args:
         remote: A URL, `user@host:path`, or a local path, which is made absolute.
@@ -53,7 +53,7 @@ def parse_remote(remote: str) -> Remote:
     found = [userinfo if password else "", password, unquote(password), parts.query]
     if parts.scheme not in ("http", "https"):
         return Remote(url=remote, shown=shown, secrets=_longest_first(found))
-    # A token may stand in the place of the user, so here the user is a secret, too.
+    # A token may be given as the user, so here the user is a secret, too.
     found += [userinfo, user, unquote(user)]
     return Remote(
         url=urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment)),
@@ -70,11 +70,11 @@ def _longest_first(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def scrub(remote: Remote, text: str) -> str:
-    """Take control characters, the remote's secrets and any URL's user out of a text."""
+    """Remove control characters, the remote's secrets and users of URLs from a text."""
     text = re.sub(r"[\x00-\x1f\x7f]", " ", text)
     text = re.sub(r"(?<=://)[^/@\s'\"]+@", "", text)
     for secret in remote.secrets:
-        # A short user such as `git` is also a word, which only counts when it stands alone.
+        # A short user such as `git` is also a word, which only counts as a whole word.
         edge = r"(?![A-Za-z0-9])" if len(secret) < 8 else ""
         start = r"(?<![A-Za-z0-9])" if edge else ""
         text = re.sub(start + re.escape(secret) + edge, "«redacted»", text)

@@ -1,9 +1,9 @@
-"""Asks a git remote where its refs are, and brings them into the mirror.
+"""Queries the refs of a git remote and fetches them into the mirror.
 
-The mirror's own refs lie below `refs/watchkeeper/<remote>/`:
+The mirror's own refs are below `refs/watchkeeper/<remote>/`:
 
     branch/<quoted name>   the newest complete fetch of a branch: where the next one starts from
-    fetched/<time>-<id>    one fetch under way; its name is new, so no stale lock can be in its way
+    fetched/<time>-<id>    a fetch in progress; its name is new, so no stale lock can block it
     heads/*, tags/*        everything that the remote has, by the newest fetch of all
 """
 
@@ -55,7 +55,7 @@ class RemoteTag:
 
 
 def remote_refs(git: Git, names: Sequence[str], deadline: Deadline) -> dict[str, str]:
-    """Ask the remote for some of its refs; return the ids of those that exist, by full name.
+    """Query some refs of the remote; return the ids of those that exist, by full name.
 
     Git matches the ends of names, so that others may be among them.
     """
@@ -65,13 +65,13 @@ def remote_refs(git: Git, names: Sequence[str], deadline: Deadline) -> dict[str,
 
 
 def branch_at(git: Git, branch: str, deadline: Deadline) -> str | None:
-    """Ask the remote for the commit that a branch is at; none where it does not exist."""
+    """Query the remote for a branch's commit; None if the branch does not exist."""
     name = f"refs/heads/{branch}"
     return remote_refs(git, [name], deadline).get(name)
 
 
 def tag_at(git: Git, name: str, deadline: Deadline) -> RemoteTag | None:
-    """Ask the remote for a tag; none where it does not exist."""
+    """Query the remote for a tag; None if it does not exist."""
     ref, peeled = f"refs/tags/{name}", f"refs/tags/{name}^{{}}"
     found = remote_refs(git, [ref, peeled], deadline)
     if ref not in found:
@@ -105,7 +105,7 @@ def fetch_branch(git: Git, branch: str, found: str, deadline: Deadline) -> str:
 
 
 def _tidy(git: Git, newest: str, head: str, ref: str, deadline: Deadline) -> None:
-    """Remember a fetch, and delete its own ref and those of fetches that were killed."""
+    """Record a fetch; delete its own ref and the refs of killed fetches."""
     list_refs = ["for-each-ref", "--format=%(refname)", f"{git.refs}/fetched"]
     killed_s = (clock.now() - _LEFT_OVER).timestamp()
     ended = [
@@ -143,7 +143,7 @@ _BRANCHES_MAX = 20
 
 
 def look(git: Git, sha: str, branch: str, deadline: Deadline) -> RepositoryFacts:
-    """Return which branches reach a commit, by the newest fetch of all.
+    """Return the branches that reach a commit, by the newest fetch of all.
 
     Args:
         git: Mirror and remote.
@@ -168,7 +168,7 @@ def look(git: Git, sha: str, branch: str, deadline: Deadline) -> RepositoryFacts
 
 
 def reached(git: Git, sha: str, tips: Sequence[str], deadline: Deadline) -> bool:
-    """Say whether a commit is known here and in the past of a tip.
+    """Return whether a commit is known here and in the past of a tip.
 
     Args:
         git: Mirror and remote.

@@ -1,4 +1,4 @@
-"""Reads files of a commit, and writes the tree that differs from a commit's by some files."""
+"""Reads files of a commit and writes trees that change some of its files."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,15 +15,15 @@ from watchkeeper.domain.values.contract.git_names import path_problem
 from watchkeeper.ports.sources import Unavailable
 
 Level = tuple[bytes, TreeEntry | None]
-"""The raw tree at one level of a path, empty where there is none, and its entry for the path."""
+"""The raw tree at one level of a path, empty if missing, and its entry for the path."""
 
 
 def read_file_at(git: Git, commit: str | None, path: str, deadline: Deadline) -> bytes | None:
-    """Return a file's bytes in a commit, or none where the commit has nothing at that path.
+    """Return a file's bytes in a commit, or None if the commit has nothing at that path.
 
     Raises:
-        ValueError: The path is none within a repository.
-        Unavailable: Something else than a file is there, or git failed.
+        ValueError: The path is not within a repository.
+        Unavailable: There is something other than a file, or git failed.
     """
     parts = _parts(path)
     _, entry = _walk(git, commit, parts, deadline)[-1]
@@ -37,13 +37,13 @@ def read_file_at(git: Git, commit: str | None, path: str, deadline: Deadline) ->
 def read_files_at(
     git: Git, commit: str | None, paths: Sequence[str], deadline: Deadline
 ) -> dict[str, bytes | None]:
-    """Return several files' bytes in a commit, none for those that are not there.
+    """Return several files' bytes in a commit, None for those that are missing.
 
-    A path that holds something else than a file is left out; a symbolic link reads as the name
+    A path that holds something other than a file is left out. A symbolic link reads as the name
     that it points at, which is no logbook either.
 
     Raises:
-        ValueError: A path is none within a repository.
+        ValueError: A path is not within a repository.
         Unavailable: Git failed.
     """
     if commit is None or not paths:
@@ -57,11 +57,11 @@ def read_files_at(
     at = 0
     for path, name in zip(paths, asked, strict=True):
         end = out.index(b"\n", at)
-        told, at = out[at:end], end + 1
-        if told == b"%s:%s missing" % (head, name):
+        header, at = out[at:end], end + 1
+        if header == b"%s:%s missing" % (head, name):
             found[path] = None
             continue
-        _, kind, size = told.rsplit(b" ", 2)
+        _, kind, size = header.rsplit(b" ", 2)
         if kind == b"blob":
             found[path] = out[at : at + int(size)]
         at += int(size) + 1
@@ -77,8 +77,8 @@ def write_tree_with(
     the way is read and written once.
 
     Raises:
-        ValueError: A path is none within a repository, or one of them lies below another.
-        Unavailable: Something else than a file is there, or above it, or git failed.
+        ValueError: A path is not within a repository, or one of them lies below another.
+        Unavailable: There or above is something other than a file, or git failed.
     """
     split = {tuple(_parts(path)): content for path, content in files.items()}
     root = None if commit is None else full_id(commit)

@@ -1,8 +1,8 @@
 """Runs the git command in a private mirror, within a time limit.
 
-Git runs with a configuration of ours alone: no user or system settings, hooks, prompts, pagers or
-signing. Credentials of an http remote reach git by a credential helper that reads our environment,
-so that they are neither in any process's arguments nor in git's messages.
+Git runs only with our configuration: no user or system settings, hooks, prompts, pagers or
+signing. Git gets the credentials of an http remote from a credential helper that reads our
+environment. They therefore appear neither in process arguments nor in git's messages.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _REASON_CHARS_MAX = 1_000
 """A reason is read by people; a remote may send pages."""
 
 _ERROR_BYTES_MAX = 65_536
-"""As much of git's standard error is looked at."""
+"""Characters of git's standard error that are read."""
 
 _TERM_GRACE = timedelta(seconds=1)
 """Git removes its lock files and temporary packs when it is asked to end; this is enough."""
@@ -49,7 +49,7 @@ _INHERITED = frozenset(
         "GIT_SSL_KEY",
     }
 )
-"""What decides how a remote is reached. All else that starts with GIT_ is dropped: within a hook
+"""Variables that decide how a remote is reached. Other GIT_ variables are dropped: within a hook
 of someone's repository it would name that repository's index and work tree."""
 
 _HELPER = (
@@ -61,7 +61,7 @@ _HELPER = (
 
 @dataclass(slots=True)
 class Running:
-    """The git commands that are under way, so that another thread can end them."""
+    """The running git commands, so that another thread can end them."""
 
     lock: Lock = field(default_factory=Lock)
     processes: set["subprocess.Popen[bytes]"] = field(
@@ -80,7 +80,7 @@ class Running:
                 self.processes.discard(process)
 
     def interrupt(self) -> None:
-        """Ask every listed process to end, with all that it started; its own caller reaps it."""
+        """Ask every listed process group to end; each process's caller reaps it."""
         with self.lock:
             # One that was reaped is unlisted by its own caller within a moment.
             for process in self.processes:
@@ -105,14 +105,14 @@ class Git:
 
     @property
     def refs(self) -> str:
-        """Where the mirror keeps its refs of this remote, apart from those of other remotes."""
+        """The mirror's ref prefix for this remote, separate from other remotes."""
         name = hashlib.sha256(self.remote.shown.encode()).hexdigest()[:12]
         return f"refs/watchkeeper/{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How one git command ended.
+    """The result of one git command.
 
     Attributes:
         code: Its exit code; negative for a signal.
@@ -144,10 +144,10 @@ def run_git(
     Args:
         git: Mirror and remote.
         args: The command and its arguments.
-        deadline: When it is ended by force, with all that it started.
+        deadline: When it is killed, with all that it started.
         stdin: Its standard input.
-        environment: Variables beside the usual ones.
-        codes: Exit codes that are answers.
+        environment: Variables in addition to the usual ones.
+        codes: Exit codes that count as answers.
 
     Raises:
         Unavailable: It could not be started, did not end in time, or ended with another code.
@@ -205,7 +205,7 @@ def failure(git: Git, command: str, code: int, said: str) -> str:
 
 
 def lock_file(git: Git, said: str) -> str | None:
-    """Return the lock file in the mirror that a command met, or none; the remote has its own."""
+    """Return the mirror's lock file that blocked a command, or None; the remote has its own."""
     met = re.findall(r"Unable to create '([^']+\.lock)': File exists", said)
     found = (os.path.normpath(path) for path in met)
     return next((path for path in found if Path(path).is_relative_to(git.mirror)), None)
@@ -272,13 +272,13 @@ def _one_line(git: Git, said: str) -> str:
 
 
 def make_mirror(git: Git, deadline: Deadline) -> None:
-    """Make the mirror's bare repository where it does not exist yet.
+    """Create the mirror's bare repository if it does not exist yet.
 
-    It is made beside its place and renamed, so that a crash leaves no half of it and several
-    processes may do this at once.
+    It is created under another name and renamed. So a crash leaves no partial repository, and
+    several processes may do this at once.
 
     Raises:
-        Unavailable: The place is taken by something else, or can't be written.
+        Unavailable: Something else is at that path, or it can't be written.
     """
     if os.path.isfile(git.mirror / "HEAD"):
         return

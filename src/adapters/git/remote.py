@@ -1,6 +1,7 @@
-"""One branch and the tags of a git remote, by plumbing commands in a private bare mirror.
+"""Access to one branch and the tags of a git remote, in a private bare mirror.
 
-The mirror may be deleted at any time; the next call makes it again and fetches anew.
+It uses git's plumbing commands. The mirror may be deleted at any time; the next call creates it
+and fetches again.
 """
 
 import re
@@ -57,14 +58,14 @@ _RACES = (
     "non-fast-forward",
     "stale info",
 )
-"""What git's receive-pack (refs.c, receive-pack.c) and GitHub say when another push was first."""
+"""Messages of git's receive-pack (refs.c, receive-pack.c) and GitHub if another push was first."""
 
 
 class GitRemoteMirror:
     """Owns a mirror and implements `watchkeeper.ports.sources.GitRemote` for one branch with it."""
 
     def __init__(self, git: Git, branch: str, author: tuple[str, str]) -> None:
-        """Keep what `open_git_remote` has checked."""
+        """Keep the values that `open_git_remote` has checked."""
         self._git = git
         self._branch = branch
         self._author = author
@@ -82,11 +83,11 @@ class GitRemoteMirror:
         return BranchHead(self._fetch_branch(found, deadline))
 
     def read_file(self, head: BranchHead, path: str) -> bytes | None:
-        """Return a file's bytes at a head, or none where it does not exist there."""
+        """Return a file's bytes at a head, or None if it does not exist there."""
         return read_file_at(self._git, head.commit, path, self._begin())
 
     def read_files(self, head: BranchHead, paths: Sequence[str]) -> dict[str, bytes | None]:
-        """Return several files' bytes at a head, or none where one does not exist there."""
+        """Return several files' bytes at a head, None for one that does not exist there."""
         return read_files_at(self._git, head.commit, paths, self._begin())
 
     def newest_for_run(self, head: BranchHead, run: str) -> LogbookCommit | None:
@@ -170,7 +171,7 @@ class GitRemoteMirror:
         raise Unavailable(self._git.source, f"the remote refused the push: {said}")
 
     def find_tag(self, name: str) -> str | None:
-        """Return the commit that a tag on the remote points at, or none."""
+        """Return the commit that a tag on the remote points at, or None."""
         deadline = self._begin()
         _expect_ref(self._git, f"refs/tags/{name}", deadline)
         found = tag_at(self._git, name, deadline)
@@ -198,7 +199,7 @@ class GitRemoteMirror:
         raise Unavailable(self._git.source, f"the remote refused tag {name}: {refused[1]}")
 
     def has_commit(self, sha: str) -> bool:
-        """Say whether the remote holds a commit that one of its branches or tags reaches."""
+        """Return whether the remote holds a commit that one of its branches or tags reaches."""
         deadline = self._begin()
         full_id(sha)
         with self._one_fetch(deadline):
@@ -207,7 +208,7 @@ class GitRemoteMirror:
         return reached(self._git, sha, tips, deadline)
 
     def look(self, sha: str) -> RepositoryFacts:
-        """Return what the remote says of a commit: which of its branches reach it."""
+        """Return the branches of the remote that reach a commit."""
         deadline = self._begin()
         full_id(sha)
         with self._one_fetch(deadline):
@@ -272,7 +273,7 @@ class GitRemoteMirror:
             )
 
     def _push_one(self, spec: str, deadline: Deadline) -> tuple[str, str] | None:
-        """Push one ref; return none when done, else git's word for the refusal and the reason.
+        """Push one ref; return None if done, else git's word for the refusal and the reason.
 
         Raises:
             Unavailable: It ended without a word on the ref, so it may have been moved.
@@ -306,7 +307,7 @@ class GitRemoteMirror:
 
 
 def _trailers_of(run: str, pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return a run's own trailers of a commit; none where it does not speak of the run."""
+    """Return a run's own trailers of a commit; empty if it does not mention the run."""
     found: dict[str, str] = {}
     ours = False
     for name, value in pairs:
@@ -325,7 +326,7 @@ def _refusal(git: Git, answer: Answer) -> tuple[str, str]:
     if found is None:
         raise Unavailable(git.source, failure(git, "push", answer.code, answer.err))
     reason = scrub(git.remote, found[2])
-    # A rule of the remote speaks in its own words, in which the words of a race mean nothing.
+    # A rule of the remote has its own wording, where the wording of a race means nothing.
     if "declined" in reason:
         return "declined", f"{reason}; {answer.err}"
     return found[1], f"{reason}; {answer.err}"
@@ -346,7 +347,7 @@ def _unix(at: datetime) -> int:
 def open_git_remote(
     mirror: Path, *, remote: str, branch: str, author: tuple[str, str], limit: timedelta
 ) -> GitRemoteMirror:
-    """Open one branch of a remote, and make the mirror where it does not exist yet.
+    """Open one branch of a remote, and create the mirror if it does not exist yet.
 
     Args:
         mirror: Folder of the bare repository, ours alone; other branches and processes may share
@@ -356,7 +357,7 @@ def open_git_remote(
         branch: Without `refs/heads/`; it need not exist yet.
         author: Name and e-mail address for commits and tags.
         limit: How long each call may take. The first fetch brings all of the branch's history,
-            and the first `has_commit` that of all branches and tags, so leave time for that.
+            and the first `has_commit` the history of all branches and tags, so leave time for it.
 
     Raises:
         ValueError: An argument is not usable.

@@ -29,12 +29,12 @@ class TreeEntry:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a tree; a submodule is none."""
+        """Whether it is a tree; a submodule is not."""
         return stat.S_ISDIR(int(self.mode, 8))
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a regular file; a symbolic link is none."""
+        """Whether it is a regular file; a symbolic link is not."""
         return stat.S_ISREG(int(self.mode, 8))
 
 

@@ -1,4 +1,4 @@
-"""Reads the state of somebody's checkout, and writes nothing in it, its index included."""
+"""Reads the state of a user's checkout and never writes to it or its index."""
 
 import hashlib
 import os
@@ -27,7 +27,7 @@ PATCH_BYTES_MAX = 1024 * 1024
 _SHOWN_MAX = 50
 _CHUNK_BYTES = 1 << 20
 _SETTINGS = (
-    # A monitor of the file system is a program of the repository's choosing; none is started.
+    # The repository chooses its file system monitor, a program; we never start it.
     "core.fsmonitor=false",
     "core.quotePath=true",
     "core.hooksPath=/dev/null",
@@ -51,7 +51,7 @@ _DIFF = (
 
 
 def read_worktree(path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
-    """Return the state of a checkout; none where there is none, as git's definite answer.
+    """Return the state of a checkout; None if git definitely answers that there is no checkout.
 
     Args:
         path: A folder in it.
@@ -92,7 +92,7 @@ def read_worktree(path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
 
 
 def read_patch(path: str, ignore: Sequence[str], identity: str) -> str:
-    """Return what changed in a checkout, as `git apply` takes it, with untracked files.
+    """Return the changes of a checkout as a patch for `git apply`, with untracked files.
 
     Args:
         path: Its top folder.
@@ -169,7 +169,7 @@ def _diff(source: str, top: str, changed: Sequence[tuple[str, str]], deadline: D
 def _untracked(
     source: str, top: Path, name: str, left: int, deadline: Deadline
 ) -> tuple[bytes, int]:
-    """Return what identifies one untracked file, and how many bytes of it were read."""
+    """Return the identity of one untracked file, and how many bytes of it were read."""
     path = top / name
     encoded = name.encode(errors="surrogateescape")
     try:

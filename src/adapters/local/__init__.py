@@ -1,1 +1,1 @@
-"""Jobs as processes on this machine, each under a small supervisor of its own."""
+"""Jobs as processes on this machine, each with its own small supervisor."""

@@ -1,4 +1,4 @@
-"""What goes on around a job on this machine: its one attempt, other jobs, and disks."""
+"""The context of a local job: its one attempt, other jobs, and disks."""
 
 import os
 import re
@@ -39,7 +39,7 @@ _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 
 
 def attempts_of(job: JobFacts) -> tuple[AttemptFacts, ...]:
-    """Return the one attempt of a job, which nothing here starts again; none for no job."""
+    """Return a job's one attempt, since nothing here restarts it; empty if there is no job."""
     if job.state not in _ATTEMPT:
         return ()
     return (
@@ -59,12 +59,12 @@ def attempts_of(job: JobFacts) -> tuple[AttemptFacts, ...]:
 def around(
     jobs: Path, find: Callable[[str], JobFacts], submission_id: str, run: str, root: str
 ) -> ClusterFacts:
-    """Return this machine, and other live jobs of its folder that have to do with a run.
+    """Return this machine, and other live jobs of its folder that concern a run.
 
     Args:
         jobs: The folder of all jobs.
-        find: Tells the state of one.
-        submission_id: The job that the others are others of.
+        find: Returns the state of one job.
+        submission_id: The job to leave out.
         run: The run's slug.
         root: Its output root.
     """

@@ -1,4 +1,4 @@
-"""The `Orchestrator` port for jobs on this machine: one folder and one supervisor for each."""
+"""The `Orchestrator` port for local jobs: a folder and a supervisor for each."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ class _Process(Value):
     started_at: AwareDatetime | None = None
 
     def alive(self) -> bool:
-        """Say whether this very process still runs, not another one with its pid."""
+        """Return whether this very process still runs, not another one with its pid."""
         return supervisor.alive_mark(self.pid) == self.mark
 
 
@@ -85,8 +85,8 @@ class LocalOrchestrator:
     A job sees the variables of `outside.PASSED_ON`, those of its spec, and PYTHONUNBUFFERED=1.
 
     A job is `stopped` when our signal reached it while it ran, whatever its exit code then: a
-    program that ends with 0 on SIGTERM was stopped all the same. One that had ended before the
-    signal is `succeeded` or `failed`, although a stop was asked for.
+    program that ends with 0 on SIGTERM counts as stopped. One that had ended before the
+    signal is `succeeded` or `failed`, although a stop was requested.
 
     Args:
         jobs: The folder that holds a folder for each job, on a disk of this machine.
@@ -105,11 +105,11 @@ class LocalOrchestrator:
         self._call(self._submit, spec)
 
     def find(self, submission_id: str) -> JobFacts:
-        """Return what is known of one job; see the port."""
+        """Return the state of one job; see the port."""
         return self._call(self._find, submission_id)
 
     def describe(self, submission_id: str) -> JobDescription:
-        """Return what a job is; see the port. Its specification tells all but secret values."""
+        """Return a job's description; see the port. Its specification has all but secret values."""
         return self._call(self._describe, submission_id)
 
     def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class LocalOrchestrator:
         return self._call(self._log_tail, submission_id, lines_max)
 
     def stop(self, submission_id: str) -> None:
-        """Ask for the end of a job; see the port.
+        """Request the end of a job; see the port.
 
         Its supervisor sends SIGTERM to the job's process group within 0.1 s, and SIGKILL after
         `supervisor.STOP_GRACE`. Where the supervisor is gone, this call sends SIGTERM itself, and
@@ -155,7 +155,7 @@ class LocalOrchestrator:
             raise Unavailable(self._source(), f"{error.strerror}: {error.filename}") from error
 
     def _call(self, function: Callable[[*_Arguments], _Answer], *args: *_Arguments) -> _Answer:
-        """Call with a limit: a disk that is gone may keep a reader for ever."""
+        """Call with a time limit: a lost disk may block a reader for ever."""
         return time_limit.call(self._source(), self.limit, function, *args)
 
     def _submit(self, spec: JobSpec) -> None:
@@ -165,7 +165,7 @@ class LocalOrchestrator:
         claimed = self.jobs.absolute() / spec.submission_id
         try:
             # The name can't be a submission id: those start with a letter or a digit. A crash of
-            # ours before the claim leaves this folder; it means nothing and is in nobody's way.
+            # ours before the claim leaves this folder; it means nothing and blocks nothing.
             prepared = Path(tempfile.mkdtemp(prefix=".new-", dir=claimed.parent))
             _prepare(prepared, spec)
             _claim(prepared, claimed, environment)
@@ -252,7 +252,7 @@ class LocalOrchestrator:
         return f"local {self.jobs}"
 
     def _folder(self, submission_id: str) -> Path | None:
-        """Return a job's folder, or none as a definite answer."""
+        """Return a job's folder, or None if it definitely does not exist."""
         folder = self.jobs.absolute() / submission_id
         try:
             if folder.exists():
@@ -305,13 +305,13 @@ def _environment(spec: JobSpec) -> dict[str, str]:
 
 def _prepare(prepared: Path, spec: JobSpec) -> None:
     supervisor.write_json(prepared / "spec.json", spec.model_dump(mode="json"))
-    # The default working folder lies apart from our own files, so that a job which writes a
-    # `result.json` where it stands does not write ours.
+    # The default working folder is separate from our own files, so that a job which writes a
+    # existing `result.json` does not write ours.
     (prepared / "work").mkdir()
 
 
 def _claim(prepared: Path, claimed: Path, environment: dict[str, str]) -> None:
-    """Have a supervisor claim the folder and go on; returns when this, or another one, has."""
+    """Start a supervisor to claim the folder; return when this or another one has claimed it."""
     answer = subprocess.run(
         # Isolated: variables of the job such as PYTHONPATH are not for its supervisor.
         [
@@ -364,7 +364,7 @@ def _ended(known: JobFacts, result: _Result) -> JobFacts:
 
 
 def _not_ended(known: JobFacts, watcher: _Process, watched: bool, job: _Process | None) -> JobFacts:
-    """Tell what is known of a job whose end nobody has recorded."""
+    """Return what is known of a job whose end is not recorded."""
     here = socket.gethostname()
     if watcher.host != here:
         # The pids mean nothing here.

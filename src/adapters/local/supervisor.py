@@ -1,16 +1,16 @@
-"""The process that starts one local job, waits for it and records how it ended.
+"""The process that starts one local job, waits for it and records its end.
 
-It runs apart from whoever submitted the job, in its own session, so that the death of the
-submitter changes nothing. It imports the standard library and the clock only, to start quickly.
+It runs in its own session, separate from the process that submitted the job. The submitter's death
+therefore changes nothing. To start quickly, it imports only the standard library and the clock.
 
 Every file in a job's folder is written whole under another name and then renamed:
 
 - `spec.json`: what was submitted, without secrets.
-- `supervisor.json`: which process supervises; present from the first moment of the folder.
-- `job.json`: which process is the job; present before the command begins.
-- `stop.json`: when a stop was first asked for; written by whoever asks.
-- `result.json`: how the job ended; present once nothing of it is alive any more.
-- `output.log`: what the job wrote, standard output and standard error in one.
+- `supervisor.json`: the supervisor process; present from the first moment of the folder.
+- `job.json`: the job process; present before the command begins.
+- `stop.json`: when a stop was first requested; written by the process that requests it.
+- `result.json`: how the job ended; present once all of its processes are dead.
+- `output.log`: the job's output, standard output and standard error in one.
 """
 
 import contextlib
@@ -33,8 +33,8 @@ CLAIMED = "claimed"
 DUPLICATE = "duplicate"
 
 STOP_GRACE = timedelta(seconds=10)
-"""What a job may take to end after SIGTERM, before SIGKILL: time for a last line, not for a
-checkpoint; whoever wants one asks for it first. What a job leaves behind gets as long."""
+"""The time for a job to end between SIGTERM and SIGKILL: enough for a last line, not for a
+checkpoint, which must be requested before. Leftover processes get the same time."""
 
 _POLL = timedelta(milliseconds=100)
 """How soon an end or a stop is noticed. Ray's own supervisor polls as often."""
@@ -46,19 +46,19 @@ _PR_SET_CHILD_SUBREAPER = 36
 """From linux/prctl.h."""
 
 _EXIT_NOT_STARTED = 127
-"""What a shell answers for a command that can't be started."""
+"""The exit code of a shell for a command that can't be started."""
 
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 """A host that shuts down sends these to everyone: we stay to record how the job took them."""
 
 
 def alive_mark(pid: int) -> str | None:
-    """Return what tells this process from any other that ever has its pid.
+    """Return a mark that distinguishes this process from any other with the same pid.
 
     The start is counted from the boot, not by the wall clock, which may be set.
 
     Returns:
-        The mark; none when no such process runs. One that has ended and was not waited for yet
+        The mark; None if no such process runs. One that has ended and was not waited for yet
         (a zombie) does not run.
     """
     if sys.platform != "linux":
@@ -91,7 +91,7 @@ def _alive_mark_ps(pid: int) -> str | None:
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write a file so that it is there whole or not at all, also after a power cut."""
+    """Write a file atomically and durably, also across a power cut."""
     # The pid keeps two writers of one file from sharing the temporary name.
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("w", encoding="utf-8") as file:
@@ -107,10 +107,10 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
 
 
 def main(prepared: Path, claimed: Path, umask: int) -> int:
-    """Claim a job's folder in a process of its own; print `claimed` or `duplicate`.
+    """Claim a job's folder in a separate process; print `claimed` or `duplicate`.
 
     Args:
-        prepared: A folder that holds `spec.json`, beside the claimed one.
+        prepared: A folder that holds `spec.json`, next to the claimed one.
         claimed: The job's folder. It must not exist: that is the claim.
         umask: The user's own, for the job: files of the home are private.
 
@@ -133,7 +133,7 @@ def main(prepared: Path, claimed: Path, umask: int) -> int:
 
 
 def _become_supervisor(prepared: Path) -> None:
-    """Leave the session, the pipes and the folder of whoever submitted."""
+    """Leave the session, the pipes and the folder of the submitter."""
     os.umask(0o077)
     os.setsid()
     for number in _IGNORED:
@@ -173,14 +173,14 @@ def _supervise(prepared: Path, claimed: Path, answer: int, umask: int) -> int:
 
 
 def _tell(answer: int, word: str) -> None:
-    # Whoever asked may have been killed meanwhile; the job goes on all the same.
+    # The submitter may have been killed meanwhile; the job still goes on.
     with contextlib.suppress(BrokenPipeError):
         os.write(answer, word.encode())
     os.close(answer)
 
 
 def _start(claimed: Path, umask: int) -> int:
-    """Start the command in a session of its own, after it is on record which process it is."""
+    """Start the command in its own session, after recording its process id."""
     spec = json.loads((claimed / "spec.json").read_bytes())
     ours, childs = socket.socketpair()
     pid = os.fork()
@@ -249,7 +249,7 @@ def _wait(pid: int, claimed: Path) -> tuple[int, bool]:
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Send a signal to a process group, 0 for none; return whether anything is left in it."""
+    """Send a signal to a process group, 0 to only check; return whether any process is left."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -259,7 +259,7 @@ def signal_group(group: int, number: int) -> bool:
 
 
 def _end_leftovers(group: int) -> None:
-    """End what the job left behind: a job has ended when nothing of it can write any more.
+    """Kill the job's leftover processes: a job has ended only when none can write any more.
 
     Without a limit on purpose. Where even SIGKILL does not end a process (it hangs in the
     kernel), the job is not over, and saying so would allow a second one on its output.
@@ -279,7 +279,7 @@ def _end_leftovers(group: int) -> None:
 
 
 def _any_left(group: int) -> bool:
-    """Reap what has ended and say whether anything is left."""
+    """Reap ended processes; return whether any process is left."""
     while True:
         try:
             ended, _ = os.waitpid(-1, os.WNOHANG)
@@ -308,7 +308,7 @@ def _children(parent: int) -> list[int]:
 
 
 def _record(claimed: Path, result: Mapping[str, object]) -> int:
-    """Record the end; on a full disk wait for room, since nobody else knows how the job ended."""
+    """Record the end; on a full disk wait for room, because only this process knows the end."""
     backoff = clock.ExponentialBackoff(initial=timedelta(seconds=1), maximum=_RETRY_MAX)
     while claimed.is_dir():
         try:
@@ -318,7 +318,7 @@ def _record(claimed: Path, result: Mapping[str, object]) -> int:
             clock.sleep(backoff.next_wait())
         else:
             return 0
-    # Somebody removed the job's folder: there is no one left to tell.
+    # The job's folder was removed: there is no reader left.
     return 1
 
 

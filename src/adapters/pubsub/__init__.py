@@ -1,1 +1,1 @@
-"""Google Cloud Pub/Sub: reads subscriptions, and makes topics, subscriptions and snapshots."""
+"""Google Cloud Pub/Sub: reads subscriptions, manages topics and snapshots."""

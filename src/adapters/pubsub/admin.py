@@ -1,4 +1,4 @@
-"""Snapshots and seeks: what an operator asks of a subscription before a deploy, or after a loss."""
+"""Snapshots and seeks of a subscription, before a deploy or after a loss."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,12 +15,12 @@ CALL_LIMIT = timedelta(seconds=30)
 
 
 def take_snapshot(subscription: str, name: str) -> str:
-    """Keep what is not acknowledged by now, and all that comes, for 7 days; return its full name.
+    """Snapshot all unacknowledged and later messages for 7 days; return its full name.
 
     A snapshot that exists under this name is left as it is.
 
     Raises:
-        BadName: The name can be none.
+        BadName: The name is no valid snapshot name.
         Unavailable: No answer, or a refusal.
     """
     whole = snapshot_name(subscription, name)
@@ -41,9 +41,9 @@ def take_snapshot(subscription: str, name: str) -> str:
 
 
 def seek(subscription: str, *, to: datetime | None = None, snapshot: str = "") -> None:
-    """Mark a subscription's messages as to be delivered again, from a moment or a snapshot on.
+    """Deliver a subscription's messages again, from a time or a snapshot on.
 
-    What is delivered again changes nothing that is known: appends go by natural keys.
+    A repeated message changes nothing: appends use natural keys.
 
     Args:
         subscription: Its full name.
@@ -51,7 +51,7 @@ def seek(subscription: str, *, to: datetime | None = None, snapshot: str = "") -
         snapshot: Name of a snapshot, instead of a time.
 
     Raises:
-        BadName: The snapshot's name can be none.
+        BadName: The snapshot's name is not valid.
         Unavailable: No answer, or a refusal.
     """
     request: dict[str, Any] = {"subscription": subscription}

@@ -1,4 +1,4 @@
-"""Google's client in one place, for those who load it only when they need it."""
+"""Imports Google's client in one place, for callers that load it lazily."""
 
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud import pubsub_v1

@@ -1,7 +1,7 @@
-"""Reads one Pub/Sub subscription by Google's own client: take, then acknowledge.
+"""Reads one Pub/Sub subscription with Google's own client.
 
-A message is acknowledged once the ledger has it, so a crash in between brings it again, and the
-natural key tells that it is known. Nothing that Pub/Sub does ends the watch.
+A message is acknowledged only after the ledger has it. A crash in between delivers it again, and
+its natural key shows that it is known. No failure of Pub/Sub ends the watch.
 """
 
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 MESSAGES_MAX = 100
 BYTES_MAX = 50 * 1024 * 1024
-"""What may lie here unacknowledged, by number and by bytes; the service sends no more."""
+"""Limits of unacknowledged messages here, by number and bytes; the service sends no more."""
 
 LEASE_MAX = timedelta(seconds=600)
 """How long the client keeps a message for us; taking one needs milliseconds."""
@@ -37,7 +37,7 @@ CALLBACKS = 8
 """Messages whose answers may be waited for at once; they are taken one at a time."""
 
 ACK_LIMIT = timedelta(seconds=30)
-"""How long an acknowledgement is waited for; after it the message is expected again."""
+"""How long to wait for an acknowledgement; then the message is expected again."""
 
 GIVE_BACK_LIMIT = timedelta(seconds=10)
 """How long the service may take to be given messages back; each then comes after its lease."""
@@ -48,7 +48,7 @@ BACKOFF_LONGEST = timedelta(seconds=60)
 unreachable."""
 
 LOOK_EVERY = timedelta(seconds=1)
-"""How often the consumer looks whether it is told to stop."""
+"""How often the consumer checks for a request to stop."""
 
 DRAIN_LIMIT = timedelta(seconds=20)
 """How long messages in hand may take to be appended and acknowledged when the watch stops."""
@@ -62,12 +62,12 @@ def open_subscriber() -> Any:
 
 
 class Consumer:
-    """Keeps one subscription open, on a thread of its own, until it is told to stop.
+    """Keeps one subscription open, on its own thread, until it is asked to stop.
 
     Args:
         subscription: Its full name.
-        take: Brings one message into the ledger, or raises; called from several threads.
-        board: Told how the subscription does.
+        take: Records one message in the ledger, or raises; called from several threads.
+        board: Receives the state of the subscription.
         connect: Makes a client.
     """
 
@@ -98,11 +98,11 @@ class Consumer:
         self._thread.start()
 
     def tell_to_stop(self) -> None:
-        """Ask for the end, and return at once."""
+        """Request a stop, and return at once."""
         self._stop.set()
 
     def stop(self, limit: timedelta = DRAIN_LIMIT) -> bool:
-        """Pull no more, let what is in hand be appended and acknowledged; the rest comes again.
+        """Stop pulling; append and acknowledge messages in hand; the rest comes again.
 
         Returns:
             Whether all of it ended within the limit.
@@ -160,11 +160,11 @@ class Consumer:
             client.close()
 
     def _drain(self, future: Any) -> None:
-        """Pull no more and let callbacks end; the client gives back what no thread has begun on."""
+        """Stop pulling and let callbacks end; the client returns messages that no thread has."""
         if future.done():
             return
         future.cancel()
-        # While the server is away nothing can be acknowledged, and the client would wait for it:
+        # While the server is down nothing can be acknowledged, and the client would wait for it:
         # closing its channel right after ends it.
         limit = DRAIN_LIMIT if self._connected.is_set() else LOOK_EVERY
         try:
@@ -174,10 +174,10 @@ class Consumer:
             log.warning("%s: not drained: %s", self.subscription, says)
 
     def _give_back_kept(self, client: Any) -> None:
-        """Give back what our side failed on, now that no stream of ours can be sent it again.
+        """Return the messages that our side failed on, when no stream of ours can get them again.
 
-        Given back while the stream closes, a message may be sent to that very stream, where nobody
-        takes it, and comes again only after a lease.
+        A message that is returned while the stream closes may be sent to that very stream. Nothing
+        takes it there, and it comes again only after a lease.
         """
         kept, self._kept = self._kept, []
         if not kept or not self._connected.is_set():
@@ -195,7 +195,7 @@ class Consumer:
             log.warning("%s: comes after its lease: %s", self.subscription, says)
 
     def _on_channel(self, connectivity: Any) -> None:
-        """Tell of a server that cannot be reached: the client itself tries again in silence."""
+        """Report an unreachable server: the client itself retries silently."""
         if connectivity.name == "READY":
             self._connected.set()
         else:
@@ -232,7 +232,7 @@ class Consumer:
             self._settle(message, delivery)
 
     def _settle(self, message: Any, delivery: Delivery) -> None:
-        """Acknowledge what the ledger has; without exactly-once delivery this returns at once."""
+        """Acknowledge recorded messages; without exactly-once delivery this returns at once."""
         self._backoff.reset()
         self._board.took(self.subscription, delivery.received_at, delivery.published_at)
         try:
@@ -247,7 +247,7 @@ class Consumer:
         self._board.count(self.subscription, returned=1)
 
     def _ail(self, message: Any, says: str) -> None:
-        """Give a message back, and pull none for a while: tries are counted, and few."""
+        """Return a message and pause pulling: the number of tries is counted and small."""
         self._keep(message)
         self._ailing.set()
         self._board.count(self.subscription, returned=1)
@@ -272,7 +272,7 @@ def _ended(future: Any) -> bool:
 
 
 def delivery_of(message: Any, subscription: str) -> Delivery:
-    """Return what the client handed over, in our own words."""
+    """Convert the client's message to our own type."""
     return Delivery(
         transport=subscription,
         message_id=str(message.message_id),
@@ -285,7 +285,7 @@ def delivery_of(message: Any, subscription: str) -> Delivery:
 
 
 def explained(error: BaseException, name: str) -> str:
-    """Say what failed and what to do about it."""
+    """Return what failed and what to do about it."""
     match error:
         case auth_errors.DefaultCredentialsError():
             return "no Google credentials here: run `gcloud auth application-default login`"

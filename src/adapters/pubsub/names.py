@@ -1,4 +1,4 @@
-"""Names of Pub/Sub's resources, checked before anybody is asked for them."""
+"""Checks the names of Pub/Sub resources before any request."""
 
 import re
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ class BadName(ValueError):
 
 
 def subscription_name(text: str) -> str:
-    """Return the full name of a subscription, as it was given.
+    """Return the full name of a subscription after checking it.
 
     >>> subscription_name("projects/my-project/subscriptions/signals")
     'projects/my-project/subscriptions/signals'
 
     Raises:
-        BadName: It is none.
+        BadName: It is not a valid name.
     """
     found = _NAME.fullmatch(text)
     if found and found[2] == "topics":
@@ -38,14 +38,14 @@ def subscription_name(text: str) -> str:
 
 
 def subscription_names(given: Iterable[str], environment: str) -> tuple[str, ...]:
-    """Return the subscriptions that were asked for, each once, in their order.
+    """Return the requested subscriptions, each once, in order.
 
     Args:
-        given: By options; when there are any, the environment is not asked.
+        given: From options; if there are any, the environment is ignored.
         environment: Several are separated by commas.
 
     Raises:
-        BadName: One of them is none.
+        BadName: One of them is not a valid name.
     """
     asked = tuple(given) or tuple(environment.split(","))
     named = (name.strip() for name in asked)
@@ -68,7 +68,7 @@ def snapshot_name(subscription: str, text: str) -> str:
     'projects/my-project/snapshots/before-deploy'
 
     Raises:
-        BadName: It is none.
+        BadName: It is not a valid name.
     """
     whole = text if "/" in text else f"projects/{project_of(subscription)}/snapshots/{text}"
     found = _NAME.fullmatch(whole)

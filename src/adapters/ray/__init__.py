@@ -1,1 +1,1 @@
-"""Jobs on a Ray cluster, by its Job Submission API."""
+"""Jobs on a Ray cluster, through its Job Submission API."""

@@ -1,4 +1,7 @@
-"""What goes on around a Ray job, from the dashboard: demands, nodes, other jobs, disks."""
+"""The context of a Ray job: demands, nodes, other jobs and disks.
+
+All of it is read from the dashboard.
+"""
 
 import json
 import re
@@ -41,7 +44,7 @@ _DIAGNOSTIC = re.compile(
 def read_cluster(
     client: JobSubmissionClient, submission_id: str, run: str, root: str
 ) -> ClusterFacts:
-    """Return what goes on around a job; see the port."""
+    """Return the context of a job; see the port."""
     jobs = [job for job in client.list_jobs() if job.type is JobType.SUBMISSION]
     own = next((job for job in jobs if job.submission_id == submission_id), None)
     return ClusterFacts(
@@ -52,7 +55,7 @@ def read_cluster(
 
 
 def capacity_of(client: JobSubmissionClient, job: JobDetails) -> CapacityFacts:
-    """Return what a job waits for: actors are what it asked for, where it has some."""
+    """Return what a job waits for: its pending actors, if it has any."""
     actors = listed(client, "actors", ROWS_MAX, {"job_id": job.job_id}) if job.job_id else []
     wanted = [row["state"] for row in actors if row["state"] in _WANTED]
     unmet, provisioning = demands_of(get(client, STATUS))
@@ -67,9 +70,9 @@ def capacity_of(client: JobSubmissionClient, job: JobDetails) -> CapacityFacts:
 
 
 def demands_of(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], int | None]:
-    """Return the demands that wait, and how many nodes are being brought up, of `STATUS`.
+    """Return the waiting demands, and how many nodes are being started, from `STATUS`.
 
-    The dashboard writes the names of some resources in another case; those of accelerators stay.
+    The dashboard changes the case of some resource names, but not of accelerators.
 
     >>> demands_of({"data": {"clusterStatus": {"loadMetricsReport": {
     ...     "resourceDemand": [[{"TPU-v5p-8-head": 1.0, "CPU": 1.0}, 2]]}}}})
@@ -81,12 +84,12 @@ def demands_of(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], int | None]:
         "list[tuple[dict[str, Any], int]]",
         [*(load.get("resourceDemand") or []), *(load.get("pgDemand") or [])],
     )
-    told = tuple(_demand(bundle, int(count)) for bundle, count in demands[:_UNMET_MAX])
+    unmet = tuple(_demand(bundle, int(count)) for bundle, count in demands[:_UNMET_MAX])
     report: dict[str, Any] | None = status.get("autoscalerReport")
     if report is None:
-        return told, None
+        return unmet, None
     launches: dict[str, Any] = report.get("pendingLaunches") or {}
-    return told, len(report.get("pendingNodes") or []) + sum(int(n) for n in launches.values())
+    return unmet, len(report.get("pendingNodes") or []) + sum(int(n) for n in launches.values())
 
 
 def _demand(bundle: Mapping[str, Any], count: int) -> str:
@@ -98,7 +101,7 @@ def _demand(bundle: Mapping[str, Any], count: int) -> str:
 
 
 def nodes_of(rows: Iterable[Mapping[str, Any]]) -> tuple[NodeFacts, ...]:
-    """Return the nodes of a cluster; those that died are told first, the newest of them first."""
+    """Return the nodes of a cluster; dead nodes first, the newest of them first."""
     found = [
         NodeFacts(
             node=node_name(row),
@@ -142,7 +145,7 @@ def others_of(
 
 
 def _names(root: str, texts: Sequence[str]) -> bool:
-    """Say whether a text names a folder as a whole: `/r/a` does not stand in `/r/ab`."""
+    """Return whether a text names a folder as a whole: `/r/ab` does not name `/r/a`."""
     whole = re.compile(re.escape(root.rstrip("/")) + r"(?![\w.-])")
     return bool(root) and any(whole.search(text) for text in texts)
 

@@ -1,4 +1,4 @@
-"""How the tasks and actors of a Ray job went, from the answers of its dashboard."""
+"""The outcome of a Ray job's tasks and actors, from the dashboard's answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,13 +11,13 @@ from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.observation.sources import ATTEMPTS_MAX, AttemptFacts, AttemptState
 
 ROWS_MAX = 1_000
-"""Rows of one list; a job with more failed tasks than this is not told by their number."""
+"""Maximum rows of one list; more failed tasks than this add no information."""
 
 MESSAGE_MAX = 2_000
-"""Characters kept of Ray's sentence: its end, where the error of a traceback stands."""
+"""Characters kept of Ray's sentence: its end, which holds the error of a traceback."""
 
 DRIVER = "driver"
-"""The task that stands for a job's entrypoint."""
+"""The task name for a job's entrypoint."""
 
 _JOB = {
     JobState.PENDING: AttemptState.PENDING,
@@ -46,13 +46,13 @@ _CANCELLED = frozenset({"TASK_CANCELLED", "ACTOR_CANCELLED"})
 
 
 def read_attempts(client: JobSubmissionClient, job: JobFacts) -> tuple[AttemptFacts, ...]:
-    """Return how the entrypoint of a job and its tasks and actors went.
+    """Return the outcome of a job's entrypoint, tasks and actors.
 
-    A task that ended well is not told: a data pipeline has millions.
+    Tasks that succeeded are left out: a data pipeline has millions.
 
     Args:
         client: Ray's client.
-        job: What Ray says of the job.
+        job: Ray's description of the job.
     """
     driver = [driver_of(job)] if job.state in _JOB else []
     ray_job = client.get_job_info(job.submission_id).job_id
@@ -70,7 +70,7 @@ def read_attempts(client: JobSubmissionClient, job: JobFacts) -> tuple[AttemptFa
 
 
 def driver_of(job: JobFacts) -> AttemptFacts:
-    """Return the attempt that stands for a job's entrypoint."""
+    """Return the attempt of a job's entrypoint."""
     return AttemptFacts(
         task=DRIVER,
         state=_JOB[job.state],
@@ -83,12 +83,12 @@ def driver_of(job: JobFacts) -> AttemptFacts:
 
 
 def node_names(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what people call each node: its name and the beginning of its id."""
+    """Return the display name of each node: its name and the beginning of its id."""
     return {str(row["node_id"]): node_name(row) for row in rows}
 
 
 def node_name(row: Mapping[str, Any]) -> str:
-    """Return what people call a node; several may share a machine and so a name.
+    """Return the display name of a node; several may share a machine and so a name.
 
     >>> node_name({"node_id": "05b735c9a23b", "node_name": "10.0.0.1"})
     '10.0.0.1 (05b735c9)'
@@ -97,9 +97,9 @@ def node_name(row: Mapping[str, Any]) -> str:
 
 
 def actors_of(rows: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[AttemptFacts]:
-    """Return the actors of a job; one that Ray started again is at a later attempt.
+    """Return the actors of a job; one that Ray restarted has a later attempt.
 
-    Ray tells no times of actors.
+    Ray reports no times for actors.
     """
     found: list[AttemptFacts] = []
     for row in rows:
@@ -133,7 +133,7 @@ def tasks_of(
     actors: Iterable[Mapping[str, Any]],
     names: Mapping[str, str],
 ) -> list[AttemptFacts]:
-    """Return the tries of tasks; the method of an actor is told with the actor's name."""
+    """Return the attempts of tasks; an actor's method is named with its actor."""
     known = {row["actor_id"]: _actor_name(row) for row in actors}
     found: list[AttemptFacts] = []
     for row in rows:

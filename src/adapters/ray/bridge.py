@@ -1,7 +1,7 @@
-"""The bridge: from a Ray cluster to a Pub/Sub topic, by way of a spool.
+"""The bridge: sends events of a Ray cluster to Pub/Sub through a spool.
 
-It stands beside the cluster, needs no ledger and no home, and judges nothing: what it saw is
-published, and the watch that receives it concludes.
+It runs next to the cluster, needs no ledger and no home, and judges nothing. It publishes what it
+saw, and the watch that receives it draws the conclusions.
 """
 
 import logging
@@ -33,7 +33,7 @@ ALIVE_EVERY = timedelta(minutes=5)
 """Between two messages that say that the bridge lives: no source reports its own death."""
 
 LEAVING = timedelta(seconds=10)
-"""For what is under way, once the bridge was told to stop; what waits stays in the spool."""
+"""Time limit for work in progress after a request to stop; waiting messages stay in the spool."""
 
 BACKOFF_FIRST = timedelta(milliseconds=500)
 BACKOFF_LONGEST = timedelta(seconds=30)
@@ -44,14 +44,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a bridge did since it began, and how it stands.
+    """Counts since a bridge began, and its current state.
 
     Attributes:
-        kept: Messages that went into the spool.
+        kept: Messages put into the spool.
         published: Messages that Pub/Sub confirmed.
         waiting: Messages in the spool.
-        lost: Messages without room, by type, that were not told of yet.
-        silent: The parts of the cluster that gave no answer when asked last.
+        lost: Messages dropped for lack of room, by type, not reported yet.
+        silent: The parts of the cluster that did not answer the last query.
         unread: Why a file of the head could not be read; empty when all is well.
         unpublished: Why Pub/Sub did not confirm; empty when all is well.
         full: The spool has no room for what is in the head's files.
@@ -76,8 +76,8 @@ class Bridge:
         writer: Writes them.
         poller: Asks the cluster.
         publisher: Publishes.
-        session: The folder of Ray's session; none where the bridge is on another machine.
-        poll_every: Between two polls.
+        session: The folder of Ray's session; None if the bridge is on another machine.
+        poll_every: Time between two polls.
     """
 
     spool: Spool
@@ -90,14 +90,14 @@ class Bridge:
     _counts: Counts = field(default_factory=Counts, init=False)
 
     def counts(self) -> Counts:
-        """Return how the bridge stands."""
+        """Return the bridge's counts and state."""
         waiting, _ = self.spool.waiting()
         lost = sum(self.spool.lost().values())
         with self.lock:
             return replace(self._counts, waiting=waiting, lost=lost)
 
     def poll(self) -> None:
-        """Ask the cluster once."""
+        """Poll the cluster once."""
         kept, silent = self.poller.poll()
         with self.lock:
             self._counts = replace(self._counts, kept=self._counts.kept + kept, silent=silent)
@@ -134,19 +134,19 @@ class Bridge:
         return not reason
 
     def kept(self, count: int) -> None:
-        """Count messages that somebody else put into the spool."""
+        """Count messages that other code put into the spool."""
         with self.lock:
             self._counts = replace(self._counts, kept=self._counts.kept + count)
 
     def live(self) -> None:
-        """Keep a message that says that the bridge lives."""
+        """Put a heartbeat message into the spool."""
         counts, now = self.counts(), clock.now()
         data = {"silent": list(counts.silent), "waiting": counts.waiting, "lost": counts.lost}
         self.kept(self.spool.offer([self.writer.note(ALIVE, now, data, stamp(now))]).taken)
 
 
 def run_once(bridge: Bridge) -> Counts:
-    """Look at everything once, publish all that waits, and return."""
+    """Read all sources once, publish all waiting messages, and return."""
     bridge.follow()
     bridge.poll()
     while bridge.publish():
@@ -161,14 +161,14 @@ def run(
     events: tuple[str, int] | None = None,
     on_listening: Callable[[str], None] = lambda _: None,
 ) -> Counts:
-    """Bridge until told to stop, then publish what can still be published.
+    """Run until asked to stop, then publish what can still be published.
 
     Args:
         bridge: What to run.
         stop: Set by signals.
-        tell: Told of the counts when something other than a count changed, and every minute.
-        events: Where to listen for Ray's events: host, and port or 0; none: nowhere.
-        on_listening: Told the URL there.
+        tell: Called with the counts when the state changed, and every minute.
+        events: Where to listen for Ray's events: host, and port or 0; None: nowhere.
+        on_listening: Called with the URL of the listener.
 
     Raises:
         SpoolProblem: The spool cannot be written; nothing of it is lost.
@@ -195,17 +195,19 @@ def run(
 
 
 def _watch_over(bridge: Bridge, stop: threading.Event, tell: Callable[[Counts], None]) -> None:
-    told = Counts()
-    telling, living = clock.Timer(), clock.Timer()
+    reported = Counts()
+    since_report, living = clock.Timer(), clock.Timer()
     bridge.live()
     while not stop.is_set():
         bridge.follow()
         counts = bridge.counts()
-        quiet = replace(counts, kept=told.kept, published=told.published, waiting=told.waiting)
-        if quiet != told or telling.elapsed() > TELL_EVERY:
+        quiet = replace(
+            counts, kept=reported.kept, published=reported.published, waiting=reported.waiting
+        )
+        if quiet != reported or since_report.elapsed() > TELL_EVERY:
             tell(counts)
-            told = counts
-            telling.reset()
+            reported = counts
+            since_report.reset()
         if living.elapsed() > ALIVE_EVERY:
             bridge.live()
             living.reset()
@@ -213,7 +215,7 @@ def _watch_over(bridge: Bridge, stop: threading.Event, tell: Callable[[Counts], 
 
 
 def _publishing(bridge: Bridge, stop: threading.Event) -> Callable[[], None]:
-    """Return what empties the spool, and waits longer and longer while it cannot."""
+    """Return the task that empties the spool, with growing waits while it fails."""
     backoff = clock.ExponentialBackoff(initial=BACKOFF_FIRST, maximum=BACKOFF_LONGEST)
 
     def publish() -> None:
@@ -233,7 +235,7 @@ def _repeated(
     stop: threading.Event,
     failures: list[BaseException],
 ) -> Generator[None, None, None]:
-    """Repeat something on a thread of its own; its failure stops the bridge."""
+    """Repeat a task on its own thread; its failure stops the bridge."""
 
     def repeat() -> None:
         try:
@@ -249,5 +251,5 @@ def _repeated(
     try:
         yield
     finally:
-        # A poll that hangs is left behind: it keeps nobody from ending.
+        # A poll that hangs is abandoned: it does not block the end.
         thread.join(LEAVING.total_seconds())

@@ -1,4 +1,7 @@
-"""What a Ray job has besides command and variables: read at an adoption, given to each relaunch."""
+"""The parts of a Ray job besides command and variables.
+
+They are read when a run is adopted and are passed to each relaunch.
+"""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +24,7 @@ _HEAD = {"ray.io/node-id"}
 def read_carried(
     client: JobSubmissionClient, details: JobDetails
 ) -> tuple[Carried, tuple[str, ...]]:
-    """Return what a relaunch can repeat of a job, and in words what it cannot.
+    """Return the parts of a job that a relaunch can repeat, and a text on the others.
 
     The Jobs API does not show what a job reserves; its supervisor does.
     """
@@ -42,7 +45,7 @@ def read_carried(
 
 
 def submit_options(carried: Carried | None, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return what Ray's client is given besides entrypoint, id and metadata."""
+    """Return the arguments of Ray's client other than entrypoint, id and metadata."""
     had = carried or Carried()
     runtime_env: dict[str, Any] = parse_json(had.runtime_env or "{}")
     if variables:

@@ -1,7 +1,7 @@
-"""A Ray head of our own on this machine, for the demonstration and the tests.
+"""A private Ray head on this machine, for the demonstration and the tests.
 
-It is found, watched and ended by its pid and its own folder. `ray stop` is never used: that ends
-every Ray process of the user on the machine, those of other test runs and of real work included.
+It is found, watched and ended by its pid and its own folder. `ray stop` is never used: it ends
+every Ray process of the user on the machine, including other test runs and real work.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _PORTS = range(20_000, 32_000)
 """Below those that Linux gives to outgoing connections, which would take one at any moment."""
 
 _TERM_LIMIT = timedelta(seconds=10)
-"""What `ray start --block` gets to end its processes after SIGTERM; 1-3 s are usual."""
+"""Time for `ray start --block` to end its processes after SIGTERM; 1-3 s are usual."""
 
 _KILL_LIMIT = timedelta(seconds=10)
 """How long to go on looking for processes that are still there."""
@@ -56,12 +56,12 @@ _NO_RESOURCES: Mapping[str, float] = MappingProxyType({})
 
 
 class HeadNotStarted(Exception):
-    """No Ray head came up; the message says what it wrote last."""
+    """No Ray head started; the message has its last output."""
 
 
 @dataclass(frozen=True, slots=True)
 class RayHead:
-    """A running head; owned by whoever started it, who must call `stop`.
+    """A running head; the code that started it owns it and must call `stop`.
 
     Attributes:
         address: Of the dashboard and the Job Submission API, `http://127.0.0.1:PORT`.
@@ -109,10 +109,10 @@ def start_head(
         directory: Where the head's output goes, as `ray-head.log`. Ray's own files go to a short
             folder below /tmp.
         cpus: How many CPUs the head offers.
-        resources: What else it says that it has, by Ray's names, such as `TPU`.
-        on_wait: Told once for each new reason why the head is not ready.
-        variables: More of its environment, such as what switches its exports on.
-        port: Of its dashboard; any free one where none is given.
+        resources: More resources it claims to have, by Ray's names, such as `TPU`.
+        on_wait: Called once for each new reason why the head is not ready.
+        variables: More environment variables, such as those that enable its exports.
+        port: Port of its dashboard; None takes any free one.
 
     Raises:
         HeadNotStarted: The head died, or accepted no job within `START_LIMIT`, twice.
@@ -181,7 +181,7 @@ def _head_environment(own: Path) -> dict[str, str]:
         _MARK: str(own),
         # Below `uv run`, Ray would build an environment for each job and leave it pending.
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-        # The default is to wait up to 30 s for jobs that nobody will see end.
+        # The default is to wait up to 30 s for the end of jobs that no longer matter.
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
     }

@@ -1,4 +1,4 @@
-"""Asks a Ray dashboard for what Ray publishes no client for."""
+"""Queries a Ray dashboard for data that no Ray client offers."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -11,7 +11,7 @@ class HttpRefusal(Exception):
     """The cluster, or something before it, answered with an HTTP error status."""
 
     def __init__(self, status: int, text: str) -> None:
-        """Keep both for whoever knows what was asked."""
+        """Keep status and text for the caller, which knows the request."""
         super().__init__(f"HTTP status {status}")
         self.status = status
         self.text = text

@@ -1,11 +1,14 @@
-"""Takes the events that a cluster's aggregator agents POST, and answers once they are durable.
+"""Receives events that Ray's aggregator agents POST, and stores them first.
 
-Ray sends arrays of JSON objects, a few a second from each node, without any authentication, and
-sends a batch again until it is answered with 200. So nothing is answered with 200 before it is on
-disk, and what a full spool has no room for is 503, which Ray takes as "later". Only details, such
-as the life of each task, are refused with 200 and counted: a node's death would wait behind them,
-and Ray's own buffer drops without a word. Whoever reaches the port is believed, which is why it is
-bound to this machine unless somebody says otherwise.
+Ray sends arrays of JSON objects, a few per second from each node, without authentication. It
+sends a batch again until it gets a 200. Therefore:
+
+- The answer is 200 only after the batch is on disk.
+- The answer is 503 when the spool is full; Ray retries later.
+- Only details, such as the life of each task, are dropped with a 200 and counted. Otherwise a
+  node's death would wait behind them, and Ray's own buffer drops events silently.
+
+Any client that reaches the port is trusted, so it is bound to this machine by default.
 """
 
 import contextlib
@@ -25,7 +28,7 @@ from watchkeeper.adapters.ray.spool import Spool, SpoolProblem
 from watchkeeper.domain.values.json_text import parse_json
 
 BODY_BYTES_MAX = 64_000_000
-"""Of one request: Ray's largest batch, 10,000 events, has some 10 MB."""
+"""Maximum bytes of a request: Ray's largest batch, 10,000 events, has some 10 MB."""
 
 REQUEST_LIMIT = timedelta(seconds=15)
 """One request, from its head to its last byte. Ray gives up after 3 s."""
@@ -42,17 +45,17 @@ logger = logging.getLogger(__name__)
 def received(
     host: str, port: int, spool: Spool, writer: Writer, on_kept: Callable[[int], None]
 ) -> Generator[str, None, None]:
-    """Receive for as long as the block lasts; yield the URL to give to Ray.
+    """Receive events while the block runs; yield the URL to give to Ray.
 
     Args:
         host: Where to listen.
         port: 0 takes any free one.
         spool: Where the events go.
         writer: Writes them.
-        on_kept: Told how many were new, on a thread of the server's.
+        on_kept: Called with the number of new events, on a server thread.
 
     Raises:
-        OSError: It cannot be listened there.
+        OSError: The address cannot be used.
     """
     handler = _handler(spool, writer, on_kept)
     with _Server((host, port), handler) as server:
@@ -79,7 +82,7 @@ class _Server(ThreadingHTTPServer):
         self.places = threading.BoundedSemaphore(CONNECTIONS_MAX)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer on a thread of its own, if one is free."""
+        """Answer on a separate thread, if one is free."""
         if not self.places.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -154,7 +157,7 @@ def _handler(
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            # Whoever left before the answer sends again, and is known then.
+            # A client that left before the answer sends again; the events are known then.
             with contextlib.suppress(ConnectionError):
                 self.wfile.write(body)
 

@@ -1,11 +1,12 @@
-"""Follows the files that a head writes: states of submitted jobs, and events of the cluster.
+"""Follows the event files that a Ray head writes.
 
     <session>/logs/export_events/event_EXPORT_SUBMISSION_JOB.log    RAY_enable_export_api_write=1
     <session>/logs/events/event_*.log                               always
 
-Both hold one JSON object a line. A file is known by its first line, whose id is random, so neither
-its name nor its inode matters: it is followed through a rotation, and a new file under an old name
-is a new one. What was read and how far is kept in one transaction; a file is its own spool.
+The first holds the states of submitted jobs, the second events of the cluster; both hold one JSON
+object a line. A file is identified by its first line, whose id is random; its name and inode do not
+matter. It is therefore followed through a rotation, and a new file under an old name counts as new.
+The lines read and the position are stored in one transaction. A file is its own spool.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from watchkeeper.adapters.ray.spool import Spool
 from watchkeeper.domain.values.json_text import parse_json
 
 CHUNK_BYTES = 4_000_000
-"""Read at once. A longer line is none of Ray's, whose messages have 20,000 characters at most."""
+"""Bytes read at once. A longer line is not Ray's: its messages have at most 20,000 characters."""
 
 _QUOTED_CHARS = 500
 """Of a line that cannot be read."""
@@ -32,14 +33,14 @@ _QUOTED_CHARS = 500
 _CURSOR = "cursor/"
 _JOBS = "EXPORT_SUBMISSION_JOB"
 _BEGINS = '{"event_id"'
-"""How each line of the export log begins, by which one is found behind a torn one."""
+"""The start of each line of the export log, to find the next line after a torn one."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What one look at the files came to.
+    """The result of one read of the files.
 
     Attributes:
         kept: Messages that were new.
@@ -53,12 +54,12 @@ class Followed:
 
 
 def follow(session: Path, spool: Spool, writer: Writer) -> Followed:
-    """Read on in all files of a session, and of those before it, to their ends.
+    """Read the new lines in all files of a session and of earlier sessions.
 
     Args:
         session: Ray's folder of a session; usually `/tmp/ray/session_latest`, a link that leads to
             another folder once the head was restarted.
-        spool: Where the messages go, and where it stands how far each file was read.
+        spool: Stores the messages and how far each file was read.
         writer: Writes the messages.
 
     Raises:
@@ -85,7 +86,7 @@ def follow(session: Path, spool: Spool, writer: Writer) -> Followed:
 
 
 def unreadable(session: Path) -> str:
-    """Say why the files of a session cannot be followed; empty when they can."""
+    """Return why the files of a session cannot be followed; empty if they can."""
     logs = session / "logs"
     if not logs.is_dir():
         return f"{logs} is not there"
@@ -126,7 +127,7 @@ def _follow_file(
         name = _CURSOR + hashlib.sha256(first).hexdigest()[:32]
         offset = int(cursors.get(name, {}).get("offset", 0))
         size = file.seek(0, 2)
-        # Shorter than what was read: cut off by somebody. Read again, as ids tell what is new.
+        # Shorter than what was read: it was truncated. Read again, as ids show what is new.
         offset = 0 if offset > size else offset
         file.seek(offset)
         while chunk := file.read(CHUNK_BYTES):
@@ -182,12 +183,12 @@ def _message(record: Mapping[str, Any], writer: Writer) -> Message:
 
 def _unreadable(line: str, path: Path, writer: Writer) -> Message:
     digest = hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
-    told = {"file": path.name, "sha256": digest, "begins": line[:_QUOTED_CHARS]}
-    return writer.note(UNREADABLE, clock.now(), told, path.name, digest)
+    details = {"file": path.name, "sha256": digest, "begins": line[:_QUOTED_CHARS]}
+    return writer.note(UNREADABLE, clock.now(), details, path.name, digest)
 
 
 def job_of(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of the Jobs API that a line of the export log stands for.
+    """Return the Jobs API row that matches a line of the export log.
 
     The export log writes numbers of 64 bits as texts, leaves out what is not set, and holds the
     runtime environment as a text; the rest is the same.

@@ -1,8 +1,8 @@
-"""Asks a Ray cluster for its jobs and nodes, and keeps what changed.
+"""Polls a Ray cluster for its jobs and nodes, and records changes.
 
-No answer, an answer too late and an answer that cannot be read say nothing about any job: they are
-told as themselves. Only a cluster that answers can have forgotten a job, and then the job's state
-is unknown: a restarted head forgets those that ran, and those that ended well.
+A missing, late or unreadable answer says nothing about any job; it is reported as such. Only a
+cluster that answers can have forgotten a job, and then the job's state is unknown: a restarted head
+forgets the jobs that ran and those that succeeded.
 """
 
 import dataclasses
@@ -68,7 +68,7 @@ class Poller:
     )
 
     def poll(self) -> tuple[int, tuple[str, ...]]:
-        """Ask for everything once, and keep what changed.
+        """Poll everything once, and record the changes.
 
         Returns:
             How many messages were kept, and the parts that gave no answer.
@@ -118,11 +118,11 @@ class Poller:
         known = {identity for states in self.spool.told(part).values() for identity in states}
         # Written only where new: to scrub a thousand logs at each poll would cost seconds.
         messages = [write(row) for identity, row in rows.items() if identity not in known]
-        # What finds no room is not told, so the next poll offers it again.
+        # A message without room is not recorded, so the next poll offers it again.
         return self.spool.offer(messages).taken if messages else 0
 
     def _forgotten(self, part: str, listed: set[tuple[str, str]], at: datetime) -> int:
-        """Keep that things are not listed any more which were neither ended nor dead."""
+        """Record that objects are no longer listed that were neither ended nor dead."""
         absent = {
             (part, *thing): states
             for thing, states in self.spool.told(part).items()
@@ -162,16 +162,16 @@ class Poller:
 
 
 def tell_reach(spool: Spool, writer: Writer, part: str, reason: str) -> int:
-    """Keep that a part went silent, or answers again; nothing where that is known.
+    """Record that a part went silent, or answers again; nothing if that is known.
 
     Args:
-        spool: Where it stands since when a part is silent.
+        spool: Stores since when a part is silent.
         writer: Writes the message.
         part: `jobs`, `nodes` or `files`.
         reason: Why there is no answer; empty when there is one.
 
     Returns:
-        How many messages were kept.
+        The number of messages kept.
     """
     name = f"silent/{part}"
     since = spool.note(name)

@@ -1,8 +1,8 @@
-"""What the bridge publishes of a Ray cluster: CloudEvents in binary mode, scrubbed, with fixed ids.
+"""Messages that the bridge publishes: scrubbed CloudEvents with fixed ids.
 
-An id is a digest of what makes the fact one fact (its natural key), never of a time of ours or of
-a count: a fact that is told twice, by two sources or by a bridge that died between publishing and
-forgetting, has one id both times, and whoever reads it counts it once.
+They are in CloudEvents' binary mode. An id is a digest of the fact's natural key, never of our
+clock or of a counter. Two sources may report one fact, or a bridge may die between publishing and
+deleting it. Both copies then have the same id, so readers count the fact once.
 """
 
 import base64
@@ -20,10 +20,10 @@ from pydantic import JsonValue
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub, scrub_json
 
 DATA_BYTES_MAX = 9_000_000
-"""Of one message; Pub/Sub refuses a request of more than 10 MB, attributes included."""
+"""Maximum bytes of a message; Pub/Sub refuses a request above 10 MB, including attributes."""
 
 ATTRIBUTE_BYTES_MAX = 1_024
-"""Of one attribute's value; Pub/Sub's own limit."""
+"""Maximum bytes of an attribute's value; Pub/Sub's own limit."""
 
 _EVENT_ID_BYTES_MAX = 64
 """Ray's have 28."""
@@ -47,7 +47,7 @@ ENDED = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 
 
 class Worth(IntEnum):
-    """What is given up last when the spool is full, from the most to the least valuable."""
+    """The value of a message: the least valuable are dropped first from a full spool."""
 
     END = 0
     STATE = 1
@@ -69,11 +69,11 @@ _WORTH = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A state of something that is asked for again and again, so that it is told once.
+    """A state of a polled object, kept so that it is reported once.
 
     Attributes:
-        part: What kind of thing: `job` or `node`.
-        subject: Which one.
+        part: The kind of object: `job` or `node`.
+        subject: Its name.
         state: Its state, in Ray's words.
         life: When it began, for a name that a restarted head takes a second time.
     """
@@ -91,8 +91,8 @@ class Message:
     Attributes:
         data: The body, JSON.
         attributes: Of the CloudEvent; `ce-source` and `ce-id` together name the fact.
-        worth: How much it matters.
-        told: Set where the source can be asked again.
+        worth: Its importance.
+        told: Set if the source is polled again.
     """
 
     data: bytes
@@ -125,7 +125,7 @@ class Writer:
 
     @property
     def source(self) -> str:
-        """The `ce-source` of what the bridge itself saw."""
+        """The `ce-source` of the bridge's own observations."""
         return f"//ray/{self.cluster}"
 
     def identity(self, kind: str, *key: JsonValue) -> str:
@@ -188,12 +188,12 @@ class Writer:
         )
 
     def unknown(self, last: Told, at: datetime, ids: Sequence[str]) -> Message:
-        """Write that a cluster answers and no longer lists what it listed.
+        """Build the message that a cluster answers but no longer lists an object.
 
         Args:
-            last: What was told of it last.
+            last: Its last reported state.
             at: When it was missing.
-            ids: The ids of all that was told of it, so that a second loss is another fact.
+            ids: The ids of all its reports, so that a second loss is another fact.
         """
         kind = JOB_UNKNOWN if last.part == "job" else NODE_UNKNOWN
         data: dict[str, Any] = {
@@ -260,7 +260,7 @@ class Writer:
         )
 
     def note(self, kind: str, at: datetime, data: Mapping[str, Any], *key: str) -> Message:
-        """Write what the bridge has to say of itself."""
+        """Build a message of the bridge about itself."""
         whole: dict[str, Any] = {"observed_at": stamp(at), **data}
         # That it lives is said again soon; that something was lost is said once.
         worth = Worth.DETAIL if kind == ALIVE else Worth.END
@@ -308,22 +308,22 @@ class Writer:
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Say whether something that was read from JSON is an object."""
+    """Return whether something that was read from JSON is an object."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Say whether something that was read from JSON is an array."""
+    """Return whether something that was read from JSON is an array."""
     return isinstance(value, list)
 
 
 def job_subject(job: Mapping[str, Any]) -> str:
-    """Return the name of a job: its submission id; a driver that nobody submitted has a job id."""
+    """Return the name of a job: its submission id, or the job id of an unsubmitted driver."""
     return _text(job.get("submission_id") or job.get("job_id") or "unnamed")
 
 
 def job_life(job: Mapping[str, Any]) -> str:
-    """Return what tells a job from another one under its name: its start in milliseconds."""
+    """Return a job's start in milliseconds, which distinguishes jobs with the same name."""
     return str(job.get("start_time") or "")
 
 

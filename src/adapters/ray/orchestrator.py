@@ -1,4 +1,4 @@
-"""The `Orchestrator` port for jobs on a Ray cluster, by Ray's own Job Submission client."""
+"""The `Orchestrator` port for jobs on a Ray cluster, by Ray's own client."""
 
 import logging
 import os
@@ -28,13 +28,13 @@ from watchkeeper.services import time_limit
 logger = logging.getLogger(__name__)
 
 CALL_LIMIT = timedelta(seconds=20)
-"""The most that one answer may take. Usual are 10-30 ms; Ray's own client waits for ever."""
+"""Time limit of one answer. Usual are 10-30 ms; Ray's own client waits for ever."""
 
 MESSAGE_LENGTH_MAX = 2_000
 """Characters kept of Ray's sentence, as `JobFacts` promises."""
 
 _REASON_LENGTH_MAX = 300
-"""Characters kept of what a failed call said: the end of a traceback, or a page of a proxy."""
+"""Characters kept of a failed call's error: the end of a traceback, or a page of a proxy."""
 
 _SECRET_LENGTH_MIN = 8
 """Values of variables are cut from messages from this length on: keys and tokens are longer, and
@@ -55,10 +55,10 @@ _LOG_BEGINS = re.compile(r",? last available logs \(truncated", re.IGNORECASE)
 """From here on Ray's message repeats up to 20,000 characters of what the job wrote."""
 
 _CHANGES_FOLDER = re.compile(r"cd ('[^']*'|[^\s'\"&;|]+) && ")
-"""What `_entrypoint` writes before a command that starts in a folder."""
+"""The prefix that `_entrypoint` writes before a command that starts in a folder."""
 
 _OPERATORS = frozenset("();<>|&")
-"""What a shell reads as an operator where it is not quoted."""
+"""Characters that a shell reads as an operator if not quoted."""
 
 _SETTING_UP = re.compile(r".* -- Runtime env is setting up\.")
 """A line that Ray itself puts into each job's log."""
@@ -70,15 +70,15 @@ _Answer = TypeVar("_Answer")
 class RayOrchestrator:
     """Runs jobs on a Ray cluster under submission ids that we choose.
 
-    A cluster refuses a second job under one id for as long as it remembers the first. A head
-    that starts anew without an external store remembers none, and has ended all of them.
+    A cluster refuses a second job under one id while it remembers the first. A head that
+    restarts without an external store remembers no jobs, and has ended all of them.
 
-    Variables, those of `env_from` included, travel in the job's runtime environment: whoever may
-    use the cluster's API can read them. Ray has no other way to hand a secret to a job.
+    Variables, including those of `env_from`, are part of the job's runtime environment. Every
+    user of the cluster's API can read them. Ray has no other way to give a secret to a job.
 
     Args:
         address: Where the cluster's dashboard listens, as `http://host:8265`.
-        limit: The most that one call may take.
+        limit: Time limit of one call.
     """
 
     address: str
@@ -123,7 +123,7 @@ class RayOrchestrator:
             raise Unavailable(error.source, _without(error.reason, variables)) from None
 
     def find(self, submission_id: str) -> JobFacts:
-        """Return what is known of one job; see the port.
+        """Return the state of one job; see the port.
 
         `started_at` is when Ray took the job, which includes its wait for resources.
         """
@@ -144,7 +144,7 @@ class RayOrchestrator:
             raise Unavailable(self._source(), _short(refusal.text)) from refusal
 
     def describe(self, submission_id: str) -> JobDescription:
-        """Return what a job is; see the port.
+        """Return the description of a job; see the port.
 
         Ray knows the shell line of a job: `cd` and `exec` before the command are taken off, and
         a line that is no plain command is one word, which equals no contract's command.
@@ -201,7 +201,7 @@ class RayOrchestrator:
     def _with_last_words(self, job: str, lines: tuple[str, ...], lines_max: int) -> tuple[str, ...]:
         """Put what failed workers wrote last before the driver's lines, which matter more."""
         try:
-            said = self._told(
+            said = self._read(
                 f"worker logs of {job}",
                 lambda client: last_words(client, job, lines, lines_max // 4),
             )
@@ -211,7 +211,7 @@ class RayOrchestrator:
         return (*said, *lines[max(0, len(said) + len(lines) - lines_max) :])
 
     def stop(self, submission_id: str) -> None:
-        """Ask for the end of a job; see the port.
+        """Request the end of a job; see the port.
 
         Ray sends SIGTERM to every process of the job, and SIGKILL after 3 s by default. A job
         that is still waiting for resources has no process: Ray takes the stop without an error,
@@ -226,40 +226,40 @@ class RayOrchestrator:
 
     def hardware(self) -> HardwareFacts:
         """Return the machines that are alive now; see the port."""
-        return self._told("machines", _machines)
+        return self._read("machines", _machines)
 
     def attempts(self, submission_id: str) -> tuple[AttemptFacts, ...]:
-        """Return how the job's entrypoint, tasks and actors went; see the port."""
+        """Return the outcome of a job's entrypoint, tasks and actors; see the port."""
         job = self.find(submission_id)
         if job.state is JobState.NOT_FOUND:
             return ()
-        return self._told(f"attempts of {submission_id}", lambda client: read_attempts(client, job))
+        return self._read(f"attempts of {submission_id}", lambda client: read_attempts(client, job))
 
     def cluster(self, submission_id: str, run: str, root: str) -> ClusterFacts:
         """Return demands, nodes and other jobs of the run; see the port."""
-        return self._told(
+        return self._read(
             f"cluster of {submission_id}",
             lambda client: read_cluster(client, submission_id, run, root),
         )
 
     def hosts(self, mounts: Sequence[str]) -> tuple[HostFacts, ...]:
         """Return the disks of all nodes, as their agents measured them; see the port."""
-        return self._told("disks", lambda client: read_hosts(client, mounts))
+        return self._read("disks", lambda client: read_hosts(client, mounts))
 
-    def _told(self, what: str, function: Callable[[JobSubmissionClient], _Answer]) -> _Answer:
+    def _read(self, what: str, function: Callable[[JobSubmissionClient], _Answer]) -> _Answer:
         try:
             return self._call(what, function)
         except _Refusal as refusal:
             raise Unavailable(self._source(), _short(refusal.text)) from refusal
 
     def has_bundle(self, name: str) -> bool | None:
-        """Say whether the cluster keeps a package, such as `gcs://_ray_pkg_....zip`; see the port.
+        """Return whether the cluster has a package, e.g. `gcs://_ray_pkg_....zip`; see the port.
 
         Ray names a package by the digest of its content, and forgets one that no job uses.
         """
         if _PACKAGE.fullmatch(name) is None:
             return None
-        return self._told(f"package {name}", lambda client: _holds(client, name))
+        return self._read(f"package {name}", lambda client: _holds(client, name))
 
     def _source(self) -> str:
         return f"ray {self.address}"
@@ -288,7 +288,7 @@ class RayOrchestrator:
     def _attempt(self, function: Callable[[JobSubmissionClient], _Answer]) -> _Answer:
         for name in _REDIRECTS:
             if os.environ.get(name, self.address) != self.address:
-                # Else the wrong cluster would say, quite definitely, that it knows no such job.
+                # Otherwise the wrong cluster would answer definitely that it knows no such job.
                 raise Unavailable(
                     self._source(),
                     f"{name} is set where watchkeeper runs and would send every call to another"
@@ -299,7 +299,7 @@ class RayOrchestrator:
             client = self._client or JobSubmissionClient(self.address)
             answer = function(client)
         except RuntimeError as error:
-            # The client's only way to tell an HTTP status is this sentence.
+            # The client reports an HTTP status only in this sentence.
             status = _HTTP_ERROR.match(str(error))
             if status is None:
                 raise Unavailable(self._source(), _short(str(error))) from error
@@ -317,7 +317,7 @@ class RayOrchestrator:
 
 
 _PACKAGE = re.compile(r"gcs://_ray_pkg_[0-9a-f]{16,64}\.(?:zip|whl)")
-"""What Ray calls a folder that it packed."""
+"""The form of Ray's name for a packed folder."""
 
 
 def _machines(client: JobSubmissionClient) -> HardwareFacts:
@@ -360,7 +360,7 @@ def read_entrypoint(line: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _unknown(refusal: _Refusal, submission_id: str) -> bool:
-    """Say whether Ray itself said that it knows no such job; any server can answer a bare 404."""
+    """Return whether Ray itself does not know a job; any server can answer a bare 404."""
     return refusal.status == 404 and refusal.text.startswith(f"Job {submission_id} does not exist")
 
 

@@ -1,4 +1,4 @@
-"""Publishes what waits in the spool to one Pub/Sub topic, and says what was confirmed."""
+"""Publishes the spool to one Pub/Sub topic and reports what was confirmed."""
 
 from collections.abc import Sequence
 from concurrent.futures import wait

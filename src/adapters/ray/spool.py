@@ -1,8 +1,8 @@
-"""What is to be published, durable on disk until Pub/Sub has confirmed it.
+"""Messages to publish, kept on disk until Pub/Sub has confirmed them.
 
-An own table in SQLite rather than a queue from a library, as one transaction must hold three
-things: the message, that it was told (so that a poll does not tell it again) and how far the source
-was read. Between any two of them a crash would lose a fact, or tell it for ever.
+This is our own SQLite table and not a library's queue, because one transaction must hold three
+things: the message, the fact that it was reported (so that a poll does not repeat it), and how far
+the source was read. A crash between any two of them would lose a fact or repeat it for ever.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ BUSY_LIMIT = timedelta(seconds=10)
 """How long a transaction waits for a person who looks into the file with another program."""
 
 _ROOM = 0.9
-"""From this share on the spool has room again, so that it does not tell of each single message."""
+"""Below this share the spool has room again, so that it does not report each single message."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS spool (
@@ -68,12 +68,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What became of messages that were offered.
+    """The outcome for offered messages.
 
     Attributes:
         taken: How many are in the spool now.
-        known: How many were there, or had been told, before.
-        refused: Those for which there is no room.
+        known: How many were there or were reported before.
+        refused: Messages for which there is no room.
     """
 
     taken: int
@@ -102,12 +102,12 @@ class Spool:
     ) -> Offered:
         """Keep messages durably, in one transaction.
 
-        Where there is no room, less valuable ones that wait are given up, newest first, and then
-        those offered are refused. What is given up or refused for good is counted, and told later.
+        Without room, less valuable waiting messages are dropped, newest first, and then the
+        offered ones are refused. Messages lost for good are counted and reported later.
 
         Args:
             messages: In the order in which they happened.
-            notes: What to remember together with them, such as how far a file was read.
+            notes: Values to store with them, such as how far a file was read.
             all_of: For a source that keeps what was not taken: of messages worth this or more,
                 keep all, or nothing at all.
         """
@@ -155,10 +155,10 @@ class Spool:
             sql.executemany("DELETE FROM spool WHERE seq = ?", [(seq,) for seq in published])
 
     def told(self, part: str) -> Mapping[tuple[str, str], dict[str, str]]:
-        """Return what was told of a kind of thing: by subject and life its states, by their ids.
+        """Return the reported states of a kind of object: by subject and life, then by id.
 
-        They stand in the order in which they were told, which is not that in which they happened:
-        of two sources, the slower one tells the earlier state.
+        They are in the order of their reports, not of their occurrence: of two sources, the
+        slower one reports the earlier state.
         """
         found: dict[tuple[str, str], dict[str, str]] = {}
         with self.lock:
@@ -172,7 +172,7 @@ class Spool:
     def forget(
         self, part: str, things: Sequence[tuple[str, str]], messages: Sequence[Message]
     ) -> Offered:
-        """Keep messages, and forget what was told of things that are not listed any more."""
+        """Keep messages, and forget the reports of objects that are no longer listed."""
         offered = self.offer(messages, all_of=Worth.DETAIL)
         if not offered.refused:
             with self._writing() as sql:
@@ -183,7 +183,7 @@ class Spool:
         return offered
 
     def note(self, name: str) -> str | None:
-        """Return what is remembered under a name."""
+        """Return the note under a name."""
         with self.lock:
             row = self.connection.execute(
                 "SELECT value FROM notes WHERE name = ?", (name,)
@@ -191,23 +191,23 @@ class Spool:
         return None if row is None else str(row[0])
 
     def notes(self, prefix: str) -> dict[str, str]:
-        """Return what is remembered under all names with a beginning."""
+        """Return the notes under all names with a prefix."""
         with self.lock:
             rows = self.connection.execute("SELECT name, value FROM notes").fetchall()
         return {name: value for name, value in rows if name.startswith(prefix)}
 
     def waiting(self) -> tuple[int, int]:
-        """Return how many messages wait, and their bytes."""
+        """Return the number of waiting messages, and their bytes."""
         with self.lock:
             return _sizes(self.connection)
 
     def lost(self) -> dict[str, int]:
-        """Return how many messages were given up or refused and not told of yet, by type."""
+        """Return the number of lost messages that were not reported yet, by type."""
         counts: dict[str, int] = json.loads(self.note("lost") or "{}")
         return counts
 
     def tell_of_losses(self, writer: Writer, now: datetime) -> bool:
-        """Keep a message that says what was lost, once there is room again; say whether."""
+        """Store a message about losses, once there is room again; return whether it was stored."""
         with self.lock:
             counts = self.lost()
             messages, size = self.waiting()
@@ -276,7 +276,7 @@ class _Room:
         self.messages, self.size = _sizes(self.sql)
 
     def made_for(self, message: Message) -> bool:
-        """Make room for one message, if that costs only less valuable ones; say whether."""
+        """Make room for one message by dropping only less valuable ones, if possible."""
         size = len(message.data)
         while self.messages + 1 > self.messages_max or self.size + size > self.bytes_max:
             row = self.sql.execute(
@@ -304,7 +304,7 @@ class _Room:
 def open_spool(
     folder: Path, *, messages_max: int = MESSAGES_MAX, bytes_max: int = BYTES_MAX
 ) -> Generator[Spool, None, None]:
-    """Open a spool for one process; make it where there is none.
+    """Open a spool for one process; create it if it is missing.
 
     Raises:
         SpoolProblem: Another bridge uses it, or it cannot be opened.
@@ -365,10 +365,10 @@ def _insert(sql: sqlite3.Connection, message: Message) -> None:
         row,
     )
     if message.told is not None:
-        told = message.told
+        state = message.told
         sql.execute(
             "INSERT INTO told (id, part, subject, life, state, seq) VALUES (?, ?, ?, ?, ?, ?)",
-            (identity, told.part, told.subject, told.life, told.state, written.lastrowid),
+            (identity, state.part, state.subject, state.life, state.state, written.lastrowid),
         )
 
 

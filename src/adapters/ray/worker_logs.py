@@ -1,7 +1,7 @@
-"""What workers of a Ray job wrote that died: their last words are often not in the driver's log.
+"""Reads the log files of a Ray job's dead workers.
 
-Ray copies what workers write into the driver's log while both live. A worker that is killed takes
-what was not copied yet with it, and a driver may switch the copying off; the node still has a file.
+Ray copies what workers write into the driver's log while both live. When a worker is killed, its
+last lines may not be copied yet. A driver may also disable copying. The node still has the file.
 """
 
 import logging
@@ -17,26 +17,26 @@ from watchkeeper.services import time_limit
 logger = logging.getLogger(__name__)
 
 WORKERS_MAX = 4
-"""Workers whose files are read: of those that failed the first ones, which are the cause."""
+"""Maximum workers whose files are read: the first that failed, as they are the cause."""
 
 LINES_MAX = 40
 """Lines read of each of their files."""
 
 FILE_SECONDS = 3
-"""How long the dashboard waits for one file; a node that is gone does not answer."""
+"""How long the dashboard waits for one file; a lost node does not answer."""
 
 _MARKS = (":job_id:", ":actor_name:", ":task_name:")
 """Lines by which Ray's own log monitor knows whose file it reads."""
 
 _ROWS_MAX = 200
 _WELL = frozenset({"OUT_OF_SCOPE", "REF_DELETED", "RAY_KILL"})
-"""Ends of actors that somebody meant."""
+"""Intended ends of actors."""
 
 
 def last_words(
     client: JobSubmissionClient, job: str, known: Sequence[str], lines_max: int
 ) -> tuple[str, ...]:
-    """Return what failed workers of a job wrote last and the driver's log does not have.
+    """Return the last output of a job's failed workers that the driver's log lacks.
 
     Args:
         client: Ray's client.
@@ -85,11 +85,11 @@ def _died(row: Mapping[str, Any]) -> bool:
 
 
 def _file(client: JobSubmissionClient, query: Mapping[str, Any], suffix: str) -> str:
-    """Return the end of one file; nothing where its node or the file is gone."""
+    """Return the end of one file; empty if its node or the file is gone."""
     options = {**query, "suffix": suffix, "lines": LINES_MAX, "timeout": FILE_SECONDS}
     try:
         return get_text(client, f"/api/v0/logs/file?{urlencode(options)}")
     except HttpRefusal as refusal:
-        # An extra of the log: the driver's part stands for itself.
+        # This is an extra of the log: the driver's part is useful without it.
         logger.info("no file of %s: %s", query, " ".join(refusal.text.split())[:200])
         return ""

@@ -1,4 +1,4 @@
-"""Turns messages of the outside into signals: one module for each family of sources."""
+"""Parsers that turn outside messages into signals: one module per family."""
 
 from watchkeeper.adapters.signals.parse import parse_message
 

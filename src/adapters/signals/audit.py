@@ -1,4 +1,4 @@
-"""Audit records of Cloud Logging: TPU operations, and what Compute Engine does to machines."""
+"""Audit records of Cloud Logging: TPU operations and Compute Engine events."""
 
 import re
 from collections.abc import Mapping
@@ -69,7 +69,7 @@ class _Who(Outside):
 
 
 class Maintenance(Outside):
-    """Maintenance that is planned or under way, as Compute Engine and TPUs tell it."""
+    """Planned or current maintenance, as Compute Engine and TPUs report it."""
 
     type: Text = None
     maintenance_status: Text = None
@@ -148,8 +148,8 @@ def _of_tpu(message: Message, line: LogLine, record: _Audit, verb: str, what: st
 
 
 def _no_room(status: _Status) -> bool:
-    told = (status.message or "").lower()
-    return status.code == _EXHAUSTED or any(words in told for words in _NO_ROOM)
+    text = (status.message or "").lower()
+    return status.code == _EXHAUSTED or any(words in text for words in _NO_ROOM)
 
 
 def _of_machine(message: Message, line: LogLine, record: _Audit, event: str) -> Parsed:
@@ -178,23 +178,23 @@ def _of_machine(message: Message, line: LogLine, record: _Audit, event: str) -> 
     return (signal_of(message, said),)
 
 
-def maintenance_kind(told: Maintenance, *, over: bool = False) -> tuple[SignalKind, str]:
-    """Return what is claimed about maintenance, and in words."""
+def maintenance_kind(planned: Maintenance, *, over: bool = False) -> tuple[SignalKind, str]:
+    """Return the kind of a maintenance signal, and its description."""
     if over:
         return SignalKind.MAINTENANCE_OVER, "is through with its maintenance"
-    if (told.maintenance_status or "").upper() == "ONGOING":
+    if (planned.maintenance_status or "").upper() == "ONGOING":
         return SignalKind.MAINTENANCE_STARTED, "is under maintenance"
-    window = f" from {told.window_start_time}" if told.window_start_time else ""
+    window = f" from {planned.window_start_time}" if planned.window_start_time else ""
     return SignalKind.MAINTENANCE_PLANNED, f"will be under maintenance{window}"
 
 
-def maintenance_facts(told: Maintenance) -> dict[str, object]:
+def maintenance_facts(planned: Maintenance) -> dict[str, object]:
     """Return the details of maintenance."""
     return {
-        "maintenance": told.type,
-        "maintenance_status": told.maintenance_status,
-        "window_start": told.window_start_time,
-        "window_end": told.window_end_time,
-        "latest_start": told.latest_window_start_time,
-        "can_reschedule": told.can_reschedule,
+        "maintenance": planned.type,
+        "maintenance_status": planned.maintenance_status,
+        "window_start": planned.window_start_time,
+        "window_end": planned.window_end_time,
+        "latest_start": planned.latest_window_start_time,
+        "can_reschedule": planned.can_reschedule,
     }

@@ -1,4 +1,4 @@
-"""Budgets of Cloud Billing: sent many times a day whatever happens, hours behind."""
+"""Budget messages of Cloud Billing: sent many times a day, hours late."""
 
 from watchkeeper.adapters.signals.fields import Moment, Outside, Text, read_as
 from watchkeeper.adapters.signals.making import Said, signal_of
@@ -20,23 +20,23 @@ class _Budget(Outside):
 
 def parse(message: Message) -> Parsed:
     """Read a budget's state: one signal for each threshold that is passed in an interval."""
-    told = read_as(_Budget, message.body)
+    state = read_as(_Budget, message.body)
     budget = message.attributes.get("budgetId")
-    if not budget or not told.cost_interval_start:
+    if not budget or not state.cost_interval_start:
         return Poison("a budget without budgetId or costIntervalStart")
-    passed = told.alert_threshold_exceeded or told.forecast_threshold_exceeded
-    forecast = "forecast " if passed and not told.alert_threshold_exceeded else ""
+    passed = state.alert_threshold_exceeded or state.forecast_threshold_exceeded
+    forecast = "forecast " if passed and not state.alert_threshold_exceeded else ""
     threshold = f"{forecast}{passed or ''}"
-    name = told.budget_display_name or budget
+    name = state.budget_display_name or budget
     said = Said(
         source=SOURCE,
-        key=(budget, told.cost_interval_start, threshold),
+        key=(budget, state.cost_interval_start, threshold),
         kind=SignalKind.BUDGET,
         subject=budget,
-        summary=f"{name}: {told.cost_amount} of {told.budget_amount} {told.currency_code or ''} "
+        summary=f"{name}: {state.cost_amount} of {state.budget_amount} {state.currency_code or ''} "
         + (f"spent, {threshold} passed" if passed else "spent"),
         at=message.published_at,
-        clues=[("budget", budget), ("budget", told.budget_display_name)],
-        facts={"cost": told.cost_amount, "budget": told.budget_amount, "threshold": threshold},
+        clues=[("budget", budget), ("budget", state.budget_display_name)],
+        facts={"cost": state.cost_amount, "budget": state.budget_amount, "threshold": threshold},
     )
     return (signal_of(message, said),)

@@ -1,7 +1,7 @@
-"""Fields of foreign messages, read tolerantly: what has another type than expected is missing.
+"""Tolerant readers of fields: a value of the wrong type counts as missing.
 
-Sources send integers as texts, leave parts out, and add new ones. A parser asks for the parts of a
-natural key itself; everything else may be missing.
+Sources send integers as text, omit parts, and add new ones. A parser itself requires the parts of a
+natural key; everything else may be missing.
 """
 
 import math
@@ -35,12 +35,12 @@ Shape = TypeVar("Shape", bound=Outside)
 
 
 def read_as(shape: type[Shape], value: JsonValue) -> Shape:
-    """Read a JSON value as a shape; what is no object has no fields."""
+    """Read a JSON value as a shape; a value that is no object has no fields."""
     return shape.model_validate(value if isinstance(value, dict) else {})
 
 
 def text_of(value: object) -> str | None:
-    """Return a text, or a number as text; none for everything else."""
+    """Return a text, or a number as text; None for everything else."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
@@ -49,7 +49,7 @@ def text_of(value: object) -> str | None:
 
 
 def whole_of(value: object) -> int | None:
-    """Return a whole number, also from a text; none for everything else.
+    """Return a whole number, also from a text; None for everything else.
 
     >>> whole_of("17"), whole_of(3.0), whole_of("3.5"), whole_of(True)
     (17, 3, None, None)
@@ -69,7 +69,7 @@ def flag_of(value: object) -> bool:
 
 
 def moment_of(value: object) -> datetime | None:
-    """Return a time in UTC from an RFC 3339 text, to the microsecond; none for everything else.
+    """Return a time in UTC from an RFC 3339 text, to the microsecond; None for everything else.
 
     Nanoseconds are cut off. A time without a zone is taken as UTC.
 
@@ -93,7 +93,7 @@ def moment_of(value: object) -> datetime | None:
 
 
 def after_epoch(value: object, *, milliseconds: bool = False) -> datetime | None:
-    """Return the time so many seconds or milliseconds after 1970; none for no such time."""
+    """Return the time so many seconds or milliseconds after 1970; None if there is no such time."""
     count = whole_of(value)
     if count is None or count <= 0:
         return None
@@ -109,7 +109,7 @@ def _plausible(at: datetime) -> datetime | None:
 
 
 def _object_of(value: object) -> object:
-    # A shape without any field stands in for what is no object.
+    # A shape without any field replaces a value that is no object.
     return cast("object", value) if isinstance(value, dict | BaseModel) else {}
 
 
@@ -120,8 +120,8 @@ def _objects_of(value: object) -> list[object]:
 def _names_of(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
-    told = {str(name): text_of(one) for name, one in cast("dict[object, object]", value).items()}
-    return {name: text for name, text in told.items() if text is not None}
+    texts = {str(name): text_of(one) for name, one in cast("dict[object, object]", value).items()}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _texts_of(value: object) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Cloud Storage: objects that were written, replaced and deleted, by any way that tells of them.
+"""Cloud Storage messages: objects written, replaced and deleted.
 
 A checkpoint is committed when its `metadata.json` is written, after all its data.
 """
@@ -52,13 +52,13 @@ class _Notice:
 def parse(message: Message) -> Parsed:
     """Read a bucket's notification, with or without a payload."""
     around = message.attributes
-    told = read_as(_Resource, message.body)
+    resource = read_as(_Resource, message.body)
     if around.get("payloadFormat") != "NONE" and message.unreadable:
         return Poison(f"payloadFormat is not NONE, and the data is {message.unreadable}")
     pairs = (
-        (told.bucket, around.get("bucketId")),
-        (told.name, around.get("objectId")),
-        (told.generation, around.get("objectGeneration")),
+        (resource.bucket, around.get("bucketId")),
+        (resource.name, around.get("objectId")),
+        (resource.generation, around.get("objectGeneration")),
     )
     if any(inside and outside and inside != outside for inside, outside in pairs):
         return Poison("attributes and payload name different objects")
@@ -70,8 +70,8 @@ def parse(message: Message) -> Parsed:
             bucket=bucket,
             name=name,
             generation=generation,
-            at=moment_of(around.get("eventTime")) or told.time_deleted or told.updated,
-            size=told.size,
+            at=moment_of(around.get("eventTime")) or resource.time_deleted or resource.updated,
+            size=resource.size,
             overwrote=around.get("overwroteGeneration"),
             overwritten_by=around.get("overwrittenByGeneration"),
         ),
@@ -79,24 +79,24 @@ def parse(message: Message) -> Parsed:
 
 
 def parse_cloud_event(message: Message) -> Parsed:
-    """Read the same fact as Eventarc tells it."""
+    """Read the same fact from Eventarc."""
     event = message.event
     assert event is not None, "routed by the event's type"
-    told = read_as(_Resource, message.body)
+    resource = read_as(_Resource, message.body)
     named = event.subject.removeprefix("objects/") if event.subject.startswith("objects/") else ""
-    if told.name and named and told.name != named:
+    if resource.name and named and resource.name != named:
         return Poison("subject and data name different objects")
     return _judged(
         message,
         _Notice(
             what=_TYPES.get(event.type, event.type),
-            bucket=told.bucket or event.more.get("bucket", ""),
-            name=told.name or named,
-            generation=told.generation or "",
-            at=event.time or told.time_deleted or told.updated,
-            size=told.size,
-            overwrote=told.overwrote_generation or event.more.get("overwrotegeneration"),
-            overwritten_by=told.overwritten_by_generation
+            bucket=resource.bucket or event.more.get("bucket", ""),
+            name=resource.name or named,
+            generation=resource.generation or "",
+            at=event.time or resource.time_deleted or resource.updated,
+            size=resource.size,
+            overwrote=resource.overwrote_generation or event.more.get("overwrotegeneration"),
+            overwritten_by=resource.overwritten_by_generation
             or event.more.get("overwrittenbygeneration"),
         ),
     )
@@ -140,7 +140,7 @@ def _of_commit(notice: _Notice, url: str, folder: str, step: str) -> Said:
         kind=kind,
         subject=folder,
         summary=f"{step} {says}",
-        # Eventarc tells milliseconds: by both ways it is one time.
+        # Eventarc reports milliseconds: both ways must give the same time.
         at=notice.at and notice.at.replace(microsecond=notice.at.microsecond // 1000 * 1000),
         clues=[("object", url)],
         facts={
@@ -154,7 +154,7 @@ def _of_commit(notice: _Notice, url: str, folder: str, step: str) -> Said:
 
 
 def _of_part(message: Message, notice: _Notice, url: str, folder: str, step: str) -> Said:
-    """Say once a minute that data of a checkpoint goes: one delete comes as thousands of messages.
+    """Report deleted checkpoint data once a minute: one delete is thousands of messages.
 
     Nothing in it may depend on which object came first. Its time is the minute's end, since the
     last of them may have gone then.

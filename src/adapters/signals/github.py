@@ -1,4 +1,4 @@
-"""GitHub, by a relay that checked the webhook's signature: comments, pushes and tags."""
+"""GitHub comments, pushes and tags, from a relay that verified the signature."""
 
 import re
 from typing import Annotated
@@ -145,10 +145,10 @@ def _of_comment(message: Message, hook: _Webhook, own: frozenset[int]) -> Parsed
 
 
 def _is_ours(hook: _Webhook, own: frozenset[int]) -> bool:
-    """Say whether we wrote a comment, and nobody else touched it.
+    """Return whether we wrote a comment and no other user edited it.
 
-    Whoever is not told our ids knows us as a bot that signs what it writes. The mark alone says
-    nothing: anybody can write it, also into an approval that was given.
+    Without our ids, we are recognised as a bot that signs its comments. The mark alone proves
+    nothing: any user can write it, also into an existing approval.
     """
     sender, author = hook.sender, hook.comment.user
     if sender.id is None or sender.id != author.id:

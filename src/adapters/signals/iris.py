@@ -1,4 +1,4 @@
-"""Iris, as a poller saw it: a job's own state may stay while its tasks come and go."""
+"""Iris jobs as a poller saw them: a job's state may stay while tasks change."""
 
 from datetime import datetime
 from typing import Annotated
@@ -65,7 +65,7 @@ class _Seen(Outside):
 
 
 def parse_job(message: Message, event: CloudEvent) -> Parsed:
-    """Read a job: its counters tell of retries that its state does not show."""
+    """Read a job: its counters show retries that its state does not show."""
     seen = read_as(_Seen, message.body)
     job = seen.job
     name, state = job.job_id or event.subject, _plain(job.state)
@@ -97,7 +97,7 @@ def parse_job(message: Message, event: CloudEvent) -> Parsed:
 
 
 def parse_task(message: Message, event: CloudEvent) -> Parsed:
-    """Read a task: what became of its last attempt stands in its attempts, not in its state."""
+    """Read a task: the outcome of its last attempt is in its attempts, not in its state."""
     seen = read_as(_Seen, message.body)
     task = seen.task
     name, state = task.task_id or event.subject, _plain(task.state)

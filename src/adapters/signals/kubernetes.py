@@ -1,4 +1,7 @@
-"""Kubernetes: events of pods and nodes, from the log or from Ray, and GKE's notices."""
+"""Kubernetes events of pods and nodes, and GKE's upgrade notices.
+
+The events come from the log or from Ray.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -30,7 +33,7 @@ REASONS: Mapping[tuple[str, str], SignalKind] = MappingProxyType(
         ("Node", "SystemOOM"): SignalKind.PROCESS_DIED,
     }
 )
-"""What a reason means, by the kind of object; warnings with another reason are `other`."""
+"""The meaning of a reason, by the kind of object; warnings with another reason are `other`."""
 
 _UPGRADE = "UpgradeEvent"
 
@@ -71,7 +74,7 @@ class _Upgrade(Outside):
 
 
 def is_event(payload: Mapping[str, JsonValue]) -> bool:
-    """Say whether a log entry holds an event of Kubernetes."""
+    """Return whether a log entry holds an event of Kubernetes."""
     return payload.get("kind") == "Event" and "involvedObject" in payload
 
 
@@ -106,7 +109,7 @@ def parse(message: Message, line: LogLine, payload: JsonValue) -> Parsed:
 
 
 def object_clues(kind: str, namespace: str | None, name: str) -> list[Clue]:
-    """Return what an object may be bound by; a node only for events of the node itself.
+    """Return the clues for an object; a node only for events of the node itself.
 
     Pods of many runs may share a node, so a pod's event teaches nothing about its node.
     """
@@ -121,22 +124,22 @@ def parse_gke(message: Message) -> Parsed:
     if not around.get("type_url", "").endswith(f".{_UPGRADE}"):
         return Ignored("another notice of GKE")
     try:
-        told = read_as(_Upgrade, from_json(around.get("payload", "")))
+        upgrade = read_as(_Upgrade, from_json(around.get("payload", "")))
     except ValueError:
         return Poison("a notice of GKE whose attribute `payload` is no JSON")
-    if not told.operation:
+    if not upgrade.operation:
         return Poison("an upgrade by GKE without `operation`")
-    cluster, pool = around.get("cluster_name", ""), last_part(told.resource)
-    what = f"node pool {pool}" if told.resource_type == "NODE_POOL" else "control plane"
+    cluster, pool = around.get("cluster_name", ""), last_part(upgrade.resource)
+    what = f"node pool {pool}" if upgrade.resource_type == "NODE_POOL" else "control plane"
     said = Said(
         source=GKE,
-        key=(around.get("project_id"), around.get("cluster_location"), cluster, told.operation),
+        key=(around.get("project_id"), around.get("cluster_location"), cluster, upgrade.operation),
         kind=SignalKind.MAINTENANCE_PLANNED,
         subject=f"{cluster}/{pool}",
-        summary=f"GKE upgrades {what} of {cluster} from {told.current_version} "
-        f"to {told.target_version}: its hosts are drained",
-        at=told.operation_start_time,
+        summary=f"GKE upgrades {what} of {cluster} from {upgrade.current_version} "
+        f"to {upgrade.target_version}: its hosts are drained",
+        at=upgrade.operation_start_time,
         clues=[("cluster", cluster)],
-        facts={"resource": told.resource, "operation": told.operation},
+        facts={"resource": upgrade.resource, "operation": upgrade.operation},
     )
     return (signal_of(message, said),)

@@ -1,4 +1,4 @@
-"""What all kinds of log entries share."""
+"""Shared parts of all kinds of log entries."""
 
 import re
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class LogLine:
 
 
 def clues_of(line: LogLine) -> list[Clue]:
-    """Return whose line it is: by its file, else by the pod, else by the machine.
+    """Return the clues to a line's owner: by its file, else the pod, else the machine.
 
     Files of the head, such as `monitor.log`, speak of the whole cluster: the machine that wrote
     them binds nothing, and what they name must not be learnt as being on that machine.

@@ -1,4 +1,4 @@
-"""Entries of Cloud Logging, by a sink or by Eventarc: audit records, events and text."""
+"""Cloud Logging entries from a sink or Eventarc: audit records, events, text."""
 
 from typing import Annotated
 
@@ -49,10 +49,10 @@ def parse(message: Message) -> Parsed:
     audited = message.body.get("protoPayload") or message.body.get("proto_payload")
     if isinstance(audited, dict):
         return audit.parse(message, line, audited)
-    return _told(message, line, payload if payload else _inside(line.text))
+    return _by_payload(message, line, payload if payload else _inside(line.text))
 
 
-def _told(message: Message, line: LogLine, payload: JsonValue) -> Parsed:
+def _by_payload(message: Message, line: LogLine, payload: JsonValue) -> Parsed:
     if isinstance(payload, dict):
         if kubernetes.is_event(payload):
             return kubernetes.parse(message, line, payload)
@@ -62,7 +62,7 @@ def _told(message: Message, line: LogLine, payload: JsonValue) -> Parsed:
 
 
 def _inside(text: str) -> JsonValue:
-    """Return the JSON of a line that the agent has not parsed; none when it is plain text."""
+    """Return the JSON of a line that the agent has not parsed; None if it is plain text."""
     if not text.lstrip().startswith("{") or len(text) > _LINE_JSON_MAX:
         return None
     try:

@@ -1,4 +1,7 @@
-"""Log text, the weakest witness: its wording drifts, it can quote itself, and it leaks secrets."""
+"""Signals from log text, the least reliable source.
+
+Its wording changes between versions, it can quote itself, and it leaks secrets.
+"""
 
 import re
 from dataclasses import dataclass
@@ -15,10 +18,10 @@ from watchkeeper.domain.values.observation.signals import Ignored, Parsed, Signa
 READ_MAX = 64 * 2**10
 LINES_MAX = 500
 LINE_MAX = 4000
-"""How much of a text is looked at; patterns see one line at a time."""
+"""Maximum characters of a text that are read; patterns see one line at a time."""
 
 PROGRESS_EVERY = timedelta(minutes=5)
-"""A trainer writes progress every second; one signal for so long tells that it lives."""
+"""A trainer writes progress every second; one signal per interval shows that it lives."""
 
 _TEXTS = ("message", "msg", "log", "text", "textPayload")
 
@@ -116,7 +119,7 @@ PATTERNS: tuple[LinePattern, ...] = (
     LinePattern("code", _A, "ImportError", "an error in the code"),
     LinePattern("code", _A, "Traceback", "an error in the code"),
 )
-"""The first that any line matches names the entry, so what is more telling stands first."""
+"""The first pattern that any line matches names the entry, so the most specific come first."""
 
 
 def parse(message: Message, line: LogLine, payload: JsonValue) -> Parsed:
@@ -126,7 +129,7 @@ def parse(message: Message, line: LogLine, payload: JsonValue) -> Parsed:
         for text in lines:
             groups = _matched(pattern, text)
             if groups is not None:
-                return (signal_of(message, _said(line, pattern, _telling(lines, text), groups)),)
+                return (signal_of(message, _said(line, pattern, _shown_line(lines, text), groups)),)
     return Ignored("log text that says nothing known")
 
 
@@ -152,8 +155,8 @@ def _matched(pattern: LinePattern, text: str) -> dict[str, str] | None:
     return {name: value for name, value in found.groupdict().items() if value is not None}
 
 
-def _telling(lines: list[str], matched: str) -> str:
-    """Return the line to show: of a traceback its last one, which names the error."""
+def _shown_line(lines: list[str], matched: str) -> str:
+    """Return the line to show: for a traceback its last line, which names the error."""
     return lines[-1] if "Traceback (most recent call last)" in matched else matched
 
 

@@ -1,4 +1,4 @@
-"""Makes signals: natural keys, clues and texts of bounded length."""
+"""Builds signals: natural keys, clues and texts of bounded length."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ Clue = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a parser understood, before it is cut to size.
+    """A parser's result, before it is cut to size.
 
     Attributes:
         key: The parts of the natural key, in a fixed order.
@@ -46,7 +46,7 @@ class Said:
 
 
 def signal_of(message: Message, said: Said) -> Signal:
-    """Make the signal of what a message says."""
+    """Build the signal from a message's content."""
     at, claimed = _happened(message, said.at)
     facts = {"claimed_at": claimed, **(said.facts or {}), "forwarded": message.forwarded}
     shown = {name: one_line(str(value)) for name, value in facts.items() if value not in (None, "")}
@@ -65,7 +65,7 @@ def signal_of(message: Message, said: Said) -> Signal:
 
 
 def _happened(message: Message, at: datetime | None) -> tuple[datetime, str]:
-    """Return when something happened, and what was claimed instead when that lies ahead of us."""
+    """Return the time of an event, and the claimed time if that is in our future."""
     latest = message.received_at + AHEAD_MAX
     published = message.published_at
     if published is None or published > latest:
@@ -123,6 +123,6 @@ def _part(part: object) -> str:
 
 
 def _clues(clues: Iterable[Clue]) -> Iterable[str]:
-    told = dict.fromkeys(f"{space}:{name}" for space, name in clues if name)
+    named = dict.fromkeys(f"{space}:{name}" for space, name in clues if name)
     # Half a name is another name.
-    return (clue for clue in told if len(clue) <= CLUE_MAX)
+    return (clue for clue in named if len(clue) <= CLUE_MAX)

@@ -1,4 +1,7 @@
-"""From a delivery to a message: JSON read, CloudEvents unwrapped, sizes bounded, secrets out."""
+"""Turns a delivery into a message: parsed, bounded in size, without secrets.
+
+It parses JSON and unwraps CloudEvents.
+"""
 
 import hashlib
 from base64 import b64decode
@@ -19,10 +22,10 @@ TEXT_MAX = 128 * 2**10
 
 CHARS_MAX = 4 * 2**20
 VALUES_MAX = 300_000
-"""What a whole message may hold after that; scrubbing takes about a second for a megabyte."""
+"""Size limit of a whole message after that; scrubbing takes about a second per megabyte."""
 
 TAIL_MAX = 8 * 2**10
-"""Characters before a cut that are not used: they may hold half a secret, which nobody knows."""
+"""Characters dropped before a cut: they may hold half a secret, which is unrecognisable."""
 
 _CUT = "\n\ue000cut here\ue000"
 
@@ -52,11 +55,11 @@ class Message:
     """A message as the parsers of the families read it; scrubbed.
 
     Attributes:
-        attributes: What stood around it.
-        body: Its JSON; none where it has none.
-        unreadable: Why there is no JSON; empty when there is.
+        attributes: The attributes of its delivery.
+        body: Its JSON; None if it has no JSON.
+        unreadable: Why there is no JSON; empty if there is.
         digest: SHA-256 of its bytes as they came, in hex.
-        comment: SHA-256 of a comment's text as it came, in hex; empty where there is none.
+        comment: SHA-256 of a comment's text as it came, in hex; empty if it is no comment.
         event: Its CloudEvent, when it is one.
         published_at: When a transport took it first, also when it is a dead letter by now.
         forwarded: How it became a dead letter; empty for all others.
@@ -112,9 +115,9 @@ def open_message(delivery: Delivery, scrubber: Scrubber) -> Message | Poison:
 
 
 def wrapped_message(delivery: Delivery) -> Delivery | Poison | None:
-    """Return the message inside of a CloudEvent that wraps a whole Pub/Sub message; none else.
+    """Return the message in a CloudEvent that wraps a whole Pub/Sub message; otherwise None.
 
-    Wrapped twice is not unwrapped twice: nobody does that but to keep us busy.
+    A message wrapped twice is unwrapped only once: only an attacker would do that.
     """
     declared = delivery.attributes.get("ce-type", "")
     structured = _is_structured(delivery.attributes)
@@ -147,7 +150,7 @@ def _letter(delivery: Delivery) -> _Letter | Poison:
     if _is_structured(around):
         if not isinstance(body, dict):
             return Poison(unreadable or "a structured CloudEvent that is no JSON object")
-        told = {name.lower(): text for name in body if (text := text_of(body[name])) is not None}
+        context = {name.lower(): text for name in body if (text := text_of(body[name])) is not None}
         data = body.get("data")
         encoded = body.get("data_base64")
         if data is None and isinstance(encoded, str):
@@ -155,22 +158,22 @@ def _letter(delivery: Delivery) -> _Letter | Poison:
                 data, unreadable = _json(b64decode(encoded, validate=True))
             except (Base64Error, ValueError):
                 return Poison("a structured CloudEvent whose data_base64 is no base64")
-        return _named(around, data, unreadable, told)
-    told = {
+        return _named(around, data, unreadable, context)
+    context = {
         name[3:].lower(): text for name, text in around.items() if name.lower().startswith("ce-")
     }
-    if not told:
+    if not context:
         return _Letter(around, body, unreadable, None)
-    return _named(around, body, unreadable, told)
+    return _named(around, body, unreadable, context)
 
 
 def _named(
-    around: Mapping[str, str], body: JsonValue, unreadable: str, told: Mapping[str, str]
+    around: Mapping[str, str], body: JsonValue, unreadable: str, context: Mapping[str, str]
 ) -> _Letter | Poison:
-    missing = [name for name in ("id", "source", "type") if not told.get(name)]
+    missing = [name for name in ("id", "source", "type") if not context.get(name)]
     if missing:
         return Poison(f"a CloudEvent without {', '.join(missing)}")
-    return _Letter(around, body, unreadable, told)
+    return _Letter(around, body, unreadable, context)
 
 
 def _is_structured(attributes: Mapping[str, str]) -> bool:
@@ -237,14 +240,14 @@ def _texts(value: JsonValue) -> dict[str, str]:
     return {name: one for name, one in value.items() if isinstance(one, str)}
 
 
-def _cloud_event(told: Mapping[str, str]) -> CloudEvent:
+def _cloud_event(context: Mapping[str, str]) -> CloudEvent:
     return CloudEvent(
-        id=told.get("id", ""),
-        source=told.get("source", ""),
-        type=told.get("type", ""),
-        subject=told.get("subject", ""),
-        time=moment_of(told.get("time")),
-        more={name: text for name, text in told.items() if name not in _CONTEXT},
+        id=context.get("id", ""),
+        source=context.get("source", ""),
+        type=context.get("type", ""),
+        subject=context.get("subject", ""),
+        time=moment_of(context.get("time")),
+        more={name: text for name, text in context.items() if name not in _CONTEXT},
     )
 
 

@@ -1,4 +1,4 @@
-"""Incidents of Cloud Monitoring; opening and closing come in any order, and openings repeat."""
+"""Cloud Monitoring incidents: opened and closed in any order, with repeats."""
 
 from typing import Annotated
 
@@ -55,56 +55,56 @@ class _Incident(Outside):
 def parse(message: Message) -> Parsed:
     """Read an incident's opening or closing."""
     body = message.body if isinstance(message.body, dict) else {}
-    told = read_as(_Incident, body.get("incident"))
-    state = (told.state or "").lower()
-    if not told.incident_id or state not in ("open", "closed"):
+    incident = read_as(_Incident, body.get("incident"))
+    state = (incident.state or "").lower()
+    if not incident.incident_id or state not in ("open", "closed"):
         return Poison("an incident without incident_id, or neither open nor closed")
     closed = state == "closed"
     said = Said(
         source=SOURCE,
-        key=(told.incident_id, state),
-        kind=_kind(told, closed=closed),
-        subject=told.incident_id,
-        summary=f"{told.policy_name or told.condition_name or 'incident'} {state}: "
-        f"{told.summary or ''}",
-        at=after_epoch(told.ended_at if closed else told.started_at),
-        clues=_clues(told),
+        key=(incident.incident_id, state),
+        kind=_kind(incident, closed=closed),
+        subject=incident.incident_id,
+        summary=f"{incident.policy_name or incident.condition_name or 'incident'} {state}: "
+        f"{incident.summary or ''}",
+        at=after_epoch(incident.ended_at if closed else incident.started_at),
+        clues=_clues(incident),
         facts={
-            "policy": told.policy_name,
-            "condition": told.condition_name,
-            "severity": told.severity,
-            "observed": told.observed_value,
-            "threshold": told.threshold_value,
-            "resource": told.resource_display_name,
+            "policy": incident.policy_name,
+            "condition": incident.condition_name,
+            "severity": incident.severity,
+            "observed": incident.observed_value,
+            "threshold": incident.threshold_value,
+            "resource": incident.resource_display_name,
             "documentation": _documentation(body.get("incident")),
-            "url": told.url,
+            "url": incident.url,
         },
     )
     return (signal_of(message, said),)
 
 
-def _kind(told: _Incident, *, closed: bool) -> SignalKind:
-    """Return the kind: an uptime check says that a source is blind, not that a run is ill."""
-    if (told.metric.type or "").startswith(_UPTIME) or told.resource.type == "uptime_url":
+def _kind(incident: _Incident, *, closed: bool) -> SignalKind:
+    """Return the kind: a failed uptime check concerns a source, not a run."""
+    if (incident.metric.type or "").startswith(_UPTIME) or incident.resource.type == "uptime_url":
         return SignalKind.SOURCE_REACHABLE if closed else SignalKind.SOURCE_UNREACHABLE
     return SignalKind.INCIDENT_CLOSED if closed else SignalKind.INCIDENT_OPENED
 
 
-def _clues(told: _Incident) -> list[Clue]:
-    run = told.metadata.user_labels.get("run") or told.policy_user_labels.get("run")
+def _clues(incident: _Incident) -> list[Clue]:
+    run = incident.metadata.user_labels.get("run") or incident.policy_user_labels.get("run")
     clues: list[Clue] = [
         ("run", run),
-        ("instance", told.resource.labels.get("instance_id")),
-        ("host", told.metadata.system_labels.get("name")),
+        ("instance", incident.resource.labels.get("instance_id")),
+        ("host", incident.metadata.system_labels.get("name")),
     ]
     if any(name for _, name in clues):
         return clues
-    # Whatever names a machine speaks of that machine; only the rest speaks of a whole cluster.
-    return [("cluster", told.policy_user_labels.get("cluster"))]
+    # An incident that names a machine concerns that machine; others concern the whole cluster.
+    return [("cluster", incident.policy_user_labels.get("cluster"))]
 
 
 def _documentation(incident: JsonValue) -> str | None:
-    told = incident.get("documentation") if isinstance(incident, dict) else None
-    if isinstance(told, dict):
-        told = told.get("subject") or told.get("content")
-    return told if isinstance(told, str) else None
+    text = incident.get("documentation") if isinstance(incident, dict) else None
+    if isinstance(text, dict):
+        text = text.get("subject") or text.get("content")
+    return text if isinstance(text, str) else None

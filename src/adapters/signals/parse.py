@@ -1,4 +1,4 @@
-"""Which family a message is of: by its attributes, by its CloudEvent type, else by its shape."""
+"""Finds a message's family by attributes, CloudEvent type or shape."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -110,7 +110,7 @@ def _of_event(message: Message, event: CloudEvent) -> Parsed:
 
 
 def _by_shape(message: Message) -> Parsed:
-    """Route what has no attributes that say what it is, as channels of Google's own send it."""
+    """Route a message without identifying attributes, as Google's own channels send it."""
     body = message.body
     if isinstance(body, list):
         first = body[0] if body else None

@@ -1,7 +1,8 @@
-"""Ray's exported events: what its own processes report, often late, in batches, and repeated.
+"""Ray's exported events: often late, sent in batches, and repeated.
 
-Their ids are base64 of raw bytes; in hex they are those of the Jobs and State APIs. The node
-beside an event is who reported it, and says nothing about its subject.
+Ray's own processes report them. Their ids are base64 of raw bytes; in hex they are the ids of the
+Jobs and State APIs. The node named with an event is its reporter and says nothing about its
+subject.
 """
 
 import hashlib
@@ -51,7 +52,7 @@ _ACTOR_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class _Reported:
-    """One event with what is needed to speak about it."""
+    """One event with its cluster and nested object."""
 
     cluster: str
     event: RayEvent
@@ -61,23 +62,23 @@ class _Reported:
         return (self.cluster, self.event.session_name, self.event.event_type, *parts)
 
     def job(self, name: str) -> Clue:
-        # Ids of jobs are counted anew by each cluster.
+        # Each cluster counts its job ids from the start.
         return "job", f"{self.cluster}/{name}" if self.cluster and name else None
 
 
 def parse(message: Message) -> Parsed:
-    """Read one event or a batch of them; one that nobody knows is `other`."""
+    """Read one event or a batch of them; an unknown event is `other`."""
     events = message.body if isinstance(message.body, list) else [message.body]
     cluster = cluster_of(message.event) or message.attributes.get("ray-cluster-name", "")
-    told: dict[str, Signal] = {}
+    signals: dict[str, Signal] = {}
     for one in events:
         if not isinstance(one, dict):
             return Poison(f"no Ray event: {message.unreadable or 'not a JSON object'}")
         for said in _of_event(cluster, one):
             signal = signal_of(message, said)
-            # The same transition can stand twice in one event, and in one batch.
-            told.setdefault(signal.key, signal)
-    return tuple(told.values()) or Ignored("everyday events of Ray")
+            # The same transition can occur twice in one event, and in one batch.
+            signals.setdefault(signal.key, signal)
+    return tuple(signals.values()) or Ignored("everyday events of Ray")
 
 
 def _of_event(cluster: str, body: dict[str, JsonValue]) -> Iterator[Said]:
@@ -114,15 +115,15 @@ def _field_of(kind: str) -> str:
 
 
 def _hex(encoded: str | None) -> str:
-    """Return an id of raw bytes in hex; empty when it is none."""
+    """Return an id of raw bytes in hex; empty if it is not an id."""
     try:
         return b64decode(encoded or "", validate=True).hex()
     except (Base64Error, ValueError):
         return ""
 
 
-def _node_defined(told: _Reported) -> Iterator[Said]:
-    nested = told.nested
+def _node_defined(reported: _Reported) -> Iterator[Said]:
+    nested = reported.nested
     node, instance = _hex(nested.node_id), nested.instance_id or ""
     if not node:
         return
@@ -133,19 +134,19 @@ def _node_defined(told: _Reported) -> Iterator[Said]:
     clues.append(("host", nested.hostname))
     yield Said(
         source=SOURCE,
-        key=told.key(node, "defined", nested.start_timestamp or told.event.timestamp),
+        key=reported.key(node, "defined", nested.start_timestamp or reported.event.timestamp),
         kind=SignalKind.IDENTITY,
         subject=node,
         summary=f"Ray node {node[:12]} is {instance or nested.hostname or 'a machine'}",
-        at=told.event.timestamp,
+        at=reported.event.timestamp,
         clues=clues,
-        facts={"cluster": told.cluster, "type": nested.instance_type_name},
+        facts={"cluster": reported.cluster, "type": nested.instance_type_name},
     )
 
 
-def _node_changed(told: _Reported) -> Iterator[Said]:
-    node = _hex(told.nested.node_id)
-    for step in told.nested.state_transitions if node else ():
+def _node_changed(reported: _Reported) -> Iterator[Said]:
+    node = _hex(reported.nested.node_id)
+    for step in reported.nested.state_transitions if node else ():
         reason = step.death_info.reason or ""
         if step.state == "DEAD":
             kind = _NODE_DEATHS.get(reason, SignalKind.NODE_LOST)
@@ -156,70 +157,70 @@ def _node_changed(told: _Reported) -> Iterator[Said]:
             up = step.state == "ALIVE"
             kind = SignalKind.NODE_UP if up else SignalKind.OTHER
             says = f"is {step.state or 'changed'}"
-        at = step.timestamp or told.event.timestamp
+        at = step.timestamp or reported.event.timestamp
         yield Said(
             source=SOURCE,
-            # The reason belongs to the state: a death is told with one.
-            key=told.key(node, step.state, reason or step.alive_sub_state, at),
+            # The reason belongs to the state: a death is reported with one.
+            key=reported.key(node, step.state, reason or step.alive_sub_state, at),
             kind=kind,
             subject=node,
             summary=f"Ray node {node[:12]} {says}",
             at=at,
             clues=[("node", node)],
-            facts={"cluster": told.cluster, "reason": reason},
+            facts={"cluster": reported.cluster, "reason": reason},
         )
 
 
 _NODE_DEATHS: Mapping[str, SignalKind] = MappingProxyType(
     {
         "AUTOSCALER_DRAIN_PREEMPTED": SignalKind.NODE_PREEMPTED,
-        # Nothing ran there, and somebody wanted it gone.
+        # Nothing ran there, and its removal was intended.
         "AUTOSCALER_DRAIN_IDLE": SignalKind.OTHER,
     }
 )
 
 
-def _driver_defined(told: _Reported) -> Iterator[Said]:
-    job, metadata = _hex(told.nested.job_id), told.nested.config.metadata
+def _driver_defined(reported: _Reported) -> Iterator[Said]:
+    job, metadata = _hex(reported.nested.job_id), reported.nested.config.metadata
     if not job:
         return
     submission = metadata.get("job_submission_id")
     yield Said(
         source=SOURCE,
-        key=told.key(job, "defined", told.event.timestamp),
+        key=reported.key(job, "defined", reported.event.timestamp),
         kind=SignalKind.IDENTITY,
-        subject=f"job {told.cluster}/{job}",
+        subject=f"job {reported.cluster}/{job}",
         summary=f"Ray job {job} is {submission or 'a driver that nobody submitted'}",
-        at=told.event.timestamp,
-        clues=[("submission", submission), ("run", metadata.get("run")), told.job(job)],
-        facts={"cluster": told.cluster},
+        at=reported.event.timestamp,
+        clues=[("submission", submission), ("run", metadata.get("run")), reported.job(job)],
+        facts={"cluster": reported.cluster},
     )
 
 
-def _driver_changed(told: _Reported) -> Iterator[Said]:
-    job = _hex(told.nested.job_id)
-    for step in told.nested.state_transitions if job else ():
-        at = step.timestamp or told.event.timestamp
+def _driver_changed(reported: _Reported) -> Iterator[Said]:
+    job = _hex(reported.nested.job_id)
+    for step in reported.nested.state_transitions if job else ():
+        at = step.timestamp or reported.event.timestamp
         verdict = "; how, the Jobs API says" if step.state == "FINISHED" else ""
         yield Said(
             source=SOURCE,
-            key=told.key(job, step.state, at),
+            key=reported.key(job, step.state, at),
             kind=SignalKind.JOB_STATE,
-            subject=f"job {told.cluster}/{job}",
+            subject=f"job {reported.cluster}/{job}",
             summary=f"Ray job {job} is {step.state}{verdict}",
             at=at,
-            clues=[told.job(job)],
-            facts={"status": step.state, "cluster": told.cluster},
+            clues=[reported.job(job)],
+            facts={"status": step.state, "cluster": reported.cluster},
         )
 
 
-def _submission_changed(told: _Reported) -> Iterator[Said]:
-    submission = told.nested.submission_id
-    for step in told.nested.state_transitions if submission else ():
-        at = step.timestamp or told.event.timestamp
+def _submission_changed(reported: _Reported) -> Iterator[Said]:
+    submission = reported.nested.submission_id
+    for step in reported.nested.state_transitions if submission else ():
+        at = step.timestamp or reported.event.timestamp
         yield Said(
             source=SOURCE,
-            key=told.key(submission, step.state, at),
+            key=reported.key(submission, step.state, at),
             kind=SignalKind.JOB_STATE,
             subject=submission or "",
             summary=f"{submission} is {step.state}: {step.message or ''}",
@@ -229,101 +230,101 @@ def _submission_changed(told: _Reported) -> Iterator[Said]:
                 "status": step.state,
                 "error_type": step.error_type,
                 "exit_code": step.driver_exit_code,
-                "cluster": told.cluster,
+                "cluster": reported.cluster,
             },
         )
 
 
-def _worker_changed(told: _Reported) -> Iterator[Said]:
-    worker, job = _hex(told.nested.worker_id), _hex(told.nested.job_id)
-    for step in told.nested.state_transitions if worker else ():
+def _worker_changed(reported: _Reported) -> Iterator[Said]:
+    worker, job = _hex(reported.nested.worker_id), _hex(reported.nested.job_id)
+    for step in reported.nested.state_transitions if worker else ():
         if step.state != "DEAD":
             continue
         exit_type = step.death_info.exit_type or ""
         died = exit_type in _EXITS
-        at = step.timestamp or told.event.timestamp
+        at = step.timestamp or reported.event.timestamp
         yield Said(
             source=SOURCE,
-            key=told.key(worker, step.state, at),
+            key=reported.key(worker, step.state, at),
             kind=SignalKind.PROCESS_DIED if died else SignalKind.OTHER,
             # Workers that end as they should are one subject: there are thousands of them.
-            subject=worker if died else f"workers of job {told.cluster}/{job}",
+            subject=worker if died else f"workers of job {reported.cluster}/{job}",
             summary=f"a worker ended: {exit_type}: {step.death_info.exit_detail or ''}",
             at=at,
-            clues=[told.job(job)],
-            facts={"exit_type": exit_type, "worker": worker, "cluster": told.cluster},
+            clues=[reported.job(job)],
+            facts={"exit_type": exit_type, "worker": worker, "cluster": reported.cluster},
         )
 
 
-def _actor_changed(told: _Reported) -> Iterator[Said]:
-    actor = _hex(told.nested.actor_id)
+def _actor_changed(reported: _Reported) -> Iterator[Said]:
+    actor = _hex(reported.nested.actor_id)
     # The last bytes of an actor's id are its job's.
     job = actor[-2 * _JOB_BYTES :] if len(actor) == 2 * _ACTOR_BYTES else ""
-    for step in told.nested.state_transitions if actor else ():
+    for step in reported.nested.state_transitions if actor else ():
         died = step.death_cause.actor_died_error_context
         if died.reason not in _DEATHS:
             continue
         found = _NODE_IN_TEXT.search((died.error_message or "")[:4000])
-        at = step.timestamp or told.event.timestamp
+        at = step.timestamp or reported.event.timestamp
         yield Said(
             source=SOURCE,
-            key=told.key(actor, step.state, at),
+            key=reported.key(actor, step.state, at),
             kind=SignalKind.PROCESS_DIED,
             subject=f"actor {actor}",
             summary=f"actor {died.name or actor[:12]} is {step.state}: {died.reason}: "
             f"{died.node_death_info.reason or ''} {died.error_message or ''}",
             at=at,
-            clues=[told.job(job), ("node", found[1] if found else None)],
+            clues=[reported.job(job), ("node", found[1] if found else None)],
             facts={
                 "reason": died.reason,
                 "node_death": died.node_death_info.reason,
                 "restart_reason": step.restart_reason,
-                "cluster": told.cluster,
+                "cluster": reported.cluster,
             },
         )
 
 
-def _platform(told: _Reported) -> Iterator[Said]:
-    nested = told.nested
+def _platform(reported: _Reported) -> Iterator[Said]:
+    nested = reported.nested
     what, name, reason = nested.object_kind or "", nested.object_name or "", nested.reason or ""
     if not what or not name:
         return
     yield Said(
         source=SOURCE,
-        key=told.key(told.event.event_id, what, name, reason, told.event.timestamp),
+        key=reported.key(reported.event.event_id, what, name, reason, reported.event.timestamp),
         kind=REASONS.get((what, reason), SignalKind.OTHER),
         subject=name,
         summary=f"{what.lower()} {name}: {reason}: {nested.message or ''}",
-        at=told.event.timestamp,
+        at=reported.event.timestamp,
         clues=object_clues(what, nested.source.metadata.get("namespace"), name),
-        facts={"reason": reason, "cluster": told.cluster},
+        facts={"reason": reason, "cluster": reported.cluster},
     )
 
 
-def _provisioned(told: _Reported) -> Iterator[Said]:
-    for number, one in enumerate(told.nested.allocated_instances):
+def _provisioned(reported: _Reported) -> Iterator[Said]:
+    for number, one in enumerate(reported.nested.allocated_instances):
         if one.instance_id:
             yield Said(
                 source=SOURCE,
-                key=told.key(told.event.event_id, "allocated", number, one.instance_id),
+                key=reported.key(reported.event.event_id, "allocated", number, one.instance_id),
                 kind=SignalKind.CAPACITY_GRANTED,
                 subject=one.instance_id,
                 summary=f"the autoscaler got {one.instance_id} ({one.instance_type_name})",
-                at=told.event.timestamp,
+                at=reported.event.timestamp,
                 clues=[("tpu", one.instance_id), ("instance", one.instance_id)],
-                facts={"type": one.instance_type_name, "cluster": told.cluster},
+                facts={"type": one.instance_type_name, "cluster": reported.cluster},
             )
-    for number, one in enumerate(told.nested.failed_instances):
+    for number, one in enumerate(reported.nested.failed_instances):
         kind = last_part(one.instance_type_name)
         yield Said(
             source=SOURCE,
-            key=told.key(told.event.event_id, "failed", number, kind),
+            key=reported.key(reported.event.event_id, "failed", number, kind),
             kind=SignalKind.CAPACITY_REFUSED,
             subject=kind,
             summary=f"the autoscaler got no {kind}: {one.reason or ''}",
-            at=one.failed_ts or told.event.timestamp,
+            at=one.failed_ts or reported.event.timestamp,
             clues=[("pool", kind)],
-            facts={"cluster": told.cluster},
+            facts={"cluster": reported.cluster},
         )
 
 

@@ -1,4 +1,7 @@
-"""Ray's event files on the head, as the agent ships them: three shapes, two types of time."""
+"""Ray's event files on the head, as the agent ships them.
+
+They come in three shapes with two types of time.
+"""
 
 import re
 from collections.abc import Mapping
@@ -34,7 +37,7 @@ class _FileEvent(Outside):
 
 
 def is_event(payload: Mapping[str, JsonValue]) -> bool:
-    """Say whether a log entry holds a line of a Ray event file."""
+    """Return whether a log entry holds a line of a Ray event file."""
     return text_of(payload.get("source_type")) in _SOURCES and "event_id" in payload
 
 

@@ -1,4 +1,4 @@
-"""Ray's jobs and demands, as a poller saw them: the word of the Jobs API at one time."""
+"""Ray jobs and demands as a poller saw them: the Jobs API's state at one time."""
 
 import re
 from typing import Annotated
@@ -91,7 +91,7 @@ def parse_job(message: Message, event: CloudEvent) -> Parsed:
 
 
 def parse_cluster(message: Message, event: CloudEvent) -> Parsed:
-    """Read what the autoscaler cannot serve: it speaks of whoever asked for such machines."""
+    """Read the autoscaler's unmet demands: they concern the jobs that need such machines."""
     seen = read_as(_ClusterSeen, message.body)
     cluster, at = cluster_of(event), seen.observed_at or event.time
     if not cluster or not at:

@@ -1,4 +1,4 @@
-"""The shapes of Ray's exported events; every type has its own object inside, with some of these."""
+"""The shapes of Ray's exported events: each type nests its own object."""
 
 from typing import Annotated
 

@@ -1,7 +1,7 @@
-"""Messages of relays: a relay has checked the sender, and says so, or nothing is believed.
+"""Relay messages: trusted only if the relay says that it checked the sender.
 
-Only what has permission to publish can set these attributes. GitHub's webhooks are checked by
-their HMAC, W&B's by their bearer token or HMAC.
+Only a sender with permission to publish can set these attributes. The relay checks GitHub's
+webhooks by their HMAC, and W&B's by their bearer token or HMAC.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ VERIFIED = frozenset({"hub-signature-256", "bearer", "wandb-signature"})
 
 
 def refusal(delivery: Delivery) -> str:
-    """Say why a relayed message is not believed; empty when it is, or was not relayed."""
+    """Return why a relayed message is not trusted; empty if it is, or was not relayed."""
     around = delivery.attributes
     digest = around.get("relay-body-sha256")
     if digest is not None:

@@ -1,7 +1,8 @@
-"""TPU nodes, queued resources and hosts, as a poller or a watcher on the machine saw them change.
+"""Changes of TPU nodes, queued resources and hosts.
 
-No audit record tells that a TPU node was preempted; these are among the witnesses. Compute
-Engine's instances are read here, too, where Cloud Asset Inventory tells of them.
+A poller or a watcher on the machine reports them. No audit record says that a TPU node was
+preempted, so these messages are part of the evidence. Compute Engine instances are read here, too,
+when Cloud Asset Inventory reports them.
 """
 
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ STATES: Mapping[str, SignalKind] = MappingProxyType(
         "PREEMPTED": SignalKind.NODE_PREEMPTED,
     }
 )
-"""What a TPU node's state claims; a state that is not here is `other`."""
+"""The signal of each TPU node state; any other state is `other`."""
 
 QUEUES: Mapping[str, SignalKind] = MappingProxyType(
     {
@@ -160,7 +161,7 @@ def parse_node(message: Message, event: CloudEvent) -> Parsed:
     name = last_part(named)
     if not name or not (seen.node.state or seen.previous_state):
         return Poison("a TPU node without name or state")
-    told: list[Signal] = []
+    signals: list[Signal] = []
     changed = seen.node.state != seen.previous_state
     planned = seen.node.upcoming_maintenance
     at = seen.observed_at or event.time
@@ -177,8 +178,8 @@ def parse_node(message: Message, event: CloudEvent) -> Parsed:
             clues=[("tpu", name)],
             facts=maintenance_facts(planned),
         )
-        told.append(signal_of(message, said))
-    if changed or not told:
+        signals.append(signal_of(message, said))
+    if changed or not signals:
         state = seen.node.state or "gone from the list"
         kind = STATES.get(state, SignalKind.OTHER) if seen.node.state else SignalKind.NODE_LOST
         before = f" after {seen.previous_state}" if seen.previous_state else ""
@@ -197,8 +198,8 @@ def parse_node(message: Message, event: CloudEvent) -> Parsed:
                 "created": seen.node.create_time,
             },
         )
-        told.append(signal_of(message, said))
-    return tuple(told)
+        signals.append(signal_of(message, said))
+    return tuple(signals)
 
 
 def parse_queued(message: Message, event: CloudEvent) -> Parsed:
@@ -226,13 +227,13 @@ def parse_queued(message: Message, event: CloudEvent) -> Parsed:
 
 def parse_host(message: Message, event: CloudEvent) -> Parsed:
     """Read what a machine's own metadata server says: seconds of warning, best effort."""
-    told = message.body if isinstance(message.body, dict) else {}
-    texts = {name: value for name, value in told.items() if isinstance(value, str)}
+    body = message.body if isinstance(message.body, dict) else {}
+    texts = {name: value for name, value in body.items() if isinstance(value, str)}
     host = texts.get("hostname") or event.subject or last_part(event.source)
     flag, preempted = texts.get("maintenance-event", ""), texts.get("preempted", "")
     if not host or not (flag or preempted):
         return Poison("a host's warning without hostname, or that warns of nothing")
-    planned = read_as(Maintenance, told.get("upcoming-maintenance"))
+    planned = read_as(Maintenance, body.get("upcoming-maintenance"))
     at = read_as(_ReadAt, message.body).read_at or event.time
     if preempted.upper() == "TRUE":
         kind, says = SignalKind.NODE_PREEMPTED, "is being preempted"
@@ -258,28 +259,28 @@ class _ReadAt(Outside):
 
 
 def parse_asset(message: Message) -> Parsed:
-    """Read a change in Cloud Asset Inventory: minutes late, a third witness."""
-    told = read_as(_Temporal, message.body)
-    asset = told.asset
+    """Read a change in Cloud Asset Inventory: minutes late, a third source."""
+    change = read_as(_Temporal, message.body)
+    asset = change.asset
     names: Names = {"tpu.googleapis.com/Node": "tpu", "compute.googleapis.com/Instance": "host"}
     space = names.get(asset.asset_type or "")
     if not asset.name or not asset.update_time:
         return Poison("an asset without name or updateTime")
     if space is None:
         return Ignored("an asset of another type")
-    data, before = asset.resource.data, told.prior_asset.resource.data
+    data, before = asset.resource.data, change.prior_asset.resource.data
     state = data.state or data.status or ""
     kinds = STATES if space == "tpu" else _MACHINES
-    kind = SignalKind.NODE_LOST if told.deleted else kinds.get(state, SignalKind.OTHER)
+    kind = SignalKind.NODE_LOST if change.deleted else kinds.get(state, SignalKind.OTHER)
     name = last_part(asset.name)
-    says = "was deleted" if told.deleted else f"is {state or 'changed'}"
+    says = "was deleted" if change.deleted else f"is {state or 'changed'}"
     said = Said(
         source=ASSET,
         key=(asset.name, asset.update_time),
         kind=kind,
         subject=name,
         summary=f"{name} {says}, says the asset inventory",
-        at=told.window.start_time or asset.update_time,
+        at=change.window.start_time or asset.update_time,
         clues=[(space, name), ("instance", data.id if space == "host" else None)],
         facts={"previous": before.state or before.status, "type": asset.asset_type},
     )

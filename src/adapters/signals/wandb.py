@@ -1,6 +1,6 @@
-"""W&B automations, by a relay: a doorbell. One fires at most once for a run in a day.
+"""W&B automations through a relay; each fires at most once per run and day.
 
-W&B gives no id of a delivery, so the body and the hour stand for it.
+They only prompt a look at the run. W&B gives no delivery id, so the body and the hour replace it.
 """
 
 from watchkeeper.adapters.signals.fields import Outside, Text, read_as
@@ -14,7 +14,7 @@ _OURS = "watchkeeper/"
 
 
 class _Template(Outside):
-    """What the automation's body is told to hold."""
+    """The fields that the automation's body is configured to hold."""
 
     event_type: Text = None
     event_author: Text = None
@@ -26,19 +26,19 @@ class _Template(Outside):
 
 def parse(message: Message) -> Parsed:
     """Read an automation's message."""
-    told = read_as(_Template, message.body)
-    if not told.event_type:
+    template = read_as(_Template, message.body)
+    if not template.event_type:
         return Poison(f"an automation of W&B without event_type {message.unreadable}".rstrip())
-    event = told.event_type.upper()
+    event = template.event_type.upper()
     kind = SignalKind.OTHER
     if event.startswith("RUN_STATE"):
         kind = SignalKind.TRACKER_STATE
     elif event.startswith("RUN_METRIC"):
         kind = SignalKind.TRACKER_ALERT
     at = message.published_at or message.received_at
-    automation = told.automation or ""
+    automation = template.automation or ""
     named = automation.removeprefix(_OURS).partition("/")[0] if automation[:12] == _OURS else ""
-    whose = told.expects_run or named or "a run"
+    whose = template.expects_run or named or "a run"
     said = Said(
         source=SOURCE,
         key=(message.digest, at.replace(minute=0, second=0, microsecond=0)),
@@ -46,12 +46,12 @@ def parse(message: Message) -> Parsed:
         subject=f"{whose}: {automation or event}",
         summary=f"W&B tells of {event} for {whose} ({automation or 'no automation named'})",
         at=at,
-        clues=[("tracker", told.expects_run), ("run", named)],
+        clues=[("tracker", template.expects_run), ("run", named)],
         facts={
             "event": event,
-            "project": f"{told.entity_name or ''}/{told.project_name or ''}",
+            "project": f"{template.entity_name or ''}/{template.project_name or ''}",
             "automation": automation,
-            "author": told.event_author,
+            "author": template.event_author,
         },
     )
     return (signal_of(message, said),)

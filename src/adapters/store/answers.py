@@ -1,4 +1,4 @@
-"""What a key's first append stored, as it is kept, and how an append is refused."""
+"""The stored result of a key's first append, and the refusals of an append."""
 
 import json
 from collections.abc import Mapping

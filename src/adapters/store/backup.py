@@ -1,4 +1,4 @@
-"""Copies of an SQLite store: made while it is in use, and put back while it is not."""
+"""Copies of an SQLite store: made while it is in use, restored while it is not."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ PAGES = 2_000
 
 
 class BackupProblem(Exception):
-    """No copy was made, or none was put back. The message says why and what to do."""
+    """A copy could not be made or restored. The message says why and what to do."""
 
 
 class LedgerBroken(BackupProblem):
@@ -38,14 +38,14 @@ class LedgerInUse(BackupProblem):
 
 
 def back_up(path: Path, to: Path, told: Callable[[int, int], None] = lambda _a, _b: None) -> int:
-    """Copy a store that may be in use into a file of its own, whole or not at all.
+    """Copy a store that may be in use into a separate file, whole or not at all.
 
-    The copy is at rest: it has the digest of its bytes beside it, and positions are kept.
+    The copy is at rest: the digest of its bytes is next to it. Positions are kept.
 
     Args:
         path: The store.
         to: The copy; must not exist.
-        told: Called with the pages that are copied, and with all.
+        told: Called with the number of copied pages, and of all pages.
 
     Returns:
         The number of events in it, after it was verified.
@@ -72,7 +72,7 @@ def back_up(path: Path, to: Path, told: Callable[[int, int], None] = lambda _a, 
             source.backup(
                 target, pages=PAGES, progress=lambda _, left, whole: told(whole - left, whole)
             )
-            # One file: a copy in WAL mode would want two more beside it to be read.
+            # One file: a copy in WAL mode would need two more files to be read.
             target.execute("PRAGMA journal_mode = DELETE").fetchall()
         with new.open("rb") as file:
             os.fsync(file.fileno())
@@ -93,7 +93,7 @@ def back_up(path: Path, to: Path, told: Callable[[int, int], None] = lambda _a, 
 
 
 def restore(copy: Path, path: Path, stamp: str) -> tuple[int, Path | None]:
-    """Put a copy in a store's place while nobody uses it; the old file is kept beside it.
+    """Replace a store with a copy while no process uses it; the old file is kept next to it.
 
     Args:
         copy: Made by `back_up`.
@@ -101,7 +101,7 @@ def restore(copy: Path, path: Path, stamp: str) -> tuple[int, Path | None]:
         stamp: Part of the name under which the old one is kept, such as a time.
 
     Returns:
-        The number of events in the copy, and the old file; none where there was none.
+        The number of events in the copy, and the old file, or None if there was no old file.
 
     Raises:
         BackupProblem: The copy is broken, or the store is in use.
@@ -137,13 +137,13 @@ def _put(copy: Path, path: Path, stamp: str) -> Path | None:
     if path.exists():
         old = _unused(path.with_name(f"{path.name}.before-{stamp}"))
         os.link(path, old)
-    # The copy's digest, beside a store that does not have it yet: until it has, nobody opens it.
+    # The copy's digest, next to a store without it: until the store has it, no process opens it.
     if write_rest(new):
         rest_path(new).replace(rest_path(path))
     else:
         remove_rest(path)
     for left in unsettled(path):
-        # Its log belongs to the old file: SQLite must never find it beside the new one.
+        # Its log belongs to the old file: SQLite must never find it next to the new one.
         if old is not None:
             left.replace(path.with_name(left.name.replace(path.name, old.name, 1)))
     for left in (*beside(path), path.with_name(f"{path.name}-shm")):

@@ -1,6 +1,6 @@
-"""Which store a ledger is kept in: the file in the home, or the PostgreSQL server that is named.
+"""Chooses a ledger's store: the file in the home, or a PostgreSQL server.
 
-The client of PostgreSQL is imported only where one is named.
+The PostgreSQL client is imported only if a server is configured.
 """
 
 from collections.abc import Generator
@@ -45,9 +45,9 @@ def open_ledger(
     Args:
         chosen: URL of a PostgreSQL server; empty for the file.
         file: The file in the home.
-        create: Make the file, or the schema on the server, when there is none: a mistyped name
-            would otherwise begin a second ledger.
-        reading: Nothing will be stored: so a file on a read-only mount may do, as it lies.
+        create: Create a missing file, or a missing schema on the server. Without this, a mistyped
+        name cannot begin a second ledger.
+        reading: Nothing will be stored, so a file on a read-only mount is accepted.
 
     Raises:
         StoreFailure: It could not be opened; the message says what to do.
@@ -65,12 +65,12 @@ def open_ledger(
 
 
 def read_at_rest(ledger: Path) -> str:
-    """Say of a ledger on a read-only mount that it is read, and by that what it is worth."""
+    """Return a note that a ledger on a read-only mount is read, and how far to trust it."""
     return f"{ledger}: read as it lies, on a mount that cannot be written; nobody adds to it"
 
 
 def rows_at_rest(file: Path) -> list[StatusRow] | None:
-    """Return the status rows of a file that can only be read; none where it is not one."""
+    """Return the status rows of a read-only file; None if it is not one."""
     store = open_at_rest(file)
     if store is None:
         return None

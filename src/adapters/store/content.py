@@ -1,4 +1,4 @@
-"""What can be wrong in the content of a store, found over one connection that reads it."""
+"""Checks the content of a store over one connection."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _ANSWER = TypeAdapter(dict[str, tuple[StrictInt, StrictInt]])
 
 
 class ProblemKind(StrEnum):
-    """What was found wrong."""
+    """A kind of error in a store."""
 
     DIGEST = "digest"
     """The file as a whole is not what it was when it was last closed."""
@@ -63,7 +63,7 @@ class ProblemKind(StrEnum):
     POSITION = "position"
     """Events are missing from the ledger or were added at its end."""
     KEY = "key"
-    """An idempotency key speaks of events that are not there."""
+    """An idempotency key refers to missing events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +88,22 @@ Row = tuple[Any, ...]
 
 
 def _untold(_events: int) -> None:
-    """Tell nobody how far it is."""
+    """Ignore the progress."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """What the walk over all events has seen so far.
+    """The state of a walk over all events.
 
     Attributes:
-        names: Of streams, by row id.
+        names: Names of streams, by row id.
         topics: Names of topics, by row id.
-        heads: Where each stream is, by row id.
-        events: How many.
+        heads: The head of each stream, by row id.
+        events: The number of events.
         newest: The position of the last one.
-        proved: By several processes: in the structure and in all events up to there nothing is
-            wrong.
-        told: Called with how many events there are by now.
+        proved: Several processes have proved that the structure and all events up to there are
+        correct.
+        told: Called with the number of events so far.
     """
 
     names: dict[int, Any] = field(default_factory=dict[int, Any])
@@ -126,7 +126,7 @@ def damaged(error: SqliteError) -> Problem:
 
 
 def content_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:
-    """Find what is wrong in a store's content; what was seen is kept for the report.
+    """Yield the errors in a store's content; the state is kept for the report.
 
     Args:
         connection: In a read transaction, with `lenient_text` as its text factory.
@@ -145,7 +145,7 @@ def content_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Pro
 
 
 def schema_problems(connection: sqlite3.Connection, _: Seen) -> Iterator[Problem]:
-    """Say what is not as watchkeeper creates it."""
+    """Report schema objects that differ from watchkeeper's."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != APPLICATION_ID:
         yield Problem(
@@ -172,20 +172,20 @@ def _structure_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[
 
 
 def integrity_problems(connection: sqlite3.Connection) -> Iterator[Problem]:
-    """Say what SQLite finds wrong in the trees of its tables and indexes."""
+    """Report SQLite's own errors in the trees of its tables and indexes."""
     for (message,) in connection.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})"):
         if message != "ok":
             yield Problem(ProblemKind.FILE, f"SQLite finds the file damaged: {message}.")
 
 
 def reference_problems(connection: sqlite3.Connection) -> Iterator[Problem]:
-    """Say which rows name others that are not there."""
+    """Report rows that refer to missing rows."""
     for table, row, parent, _index in connection.execute("PRAGMA foreign_key_check"):
         yield Problem(ProblemKind.FILE, f"Row {row} of {table} names no row of {parent}.")
 
 
 def _event_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:
-    """Walk all events in the order in which they were committed."""
+    """Walk all events in the order of their commits."""
     if not seen.proved:
         read_names(connection, seen)
         for page in event_pages(connection):
@@ -202,11 +202,11 @@ def read_names(connection: sqlite3.Connection, seen: Seen) -> None:
 def event_pages(
     connection: sqlite3.Connection, part: tuple[int, int] | None = None
 ) -> Iterator[list[Row]]:
-    """Give events by pages, in the order in which they were committed.
+    """Yield events page by page, in the order of their commits.
 
     Args:
         connection: To the store.
-        part: First and last position; none for all there are.
+        part: First and last position; None for all events.
     """
     rows = connection.execute(_EVENTS) if part is None else connection.execute(_PART, part)
     page: list[Row] = []
@@ -228,7 +228,7 @@ def event_pages(
 def page_problems(
     seen: Seen, page: Sequence[Row], one_by_one: Callable[[Seen, Row], Iterator[Problem]]
 ) -> Iterator[Problem]:
-    """Take in the next events, and find what is wrong with them.
+    """Check the next events and add them to the state.
 
     Args:
         seen: What was seen before.
@@ -262,7 +262,7 @@ def row_problems(seen: Seen, row: Row) -> Iterator[Problem]:
 
 
 def right_events(seen: Seen, page: Sequence[Row]) -> int:
-    """Take in the events at the beginning of a page that follow what was seen; say how many."""
+    """Add the events at the start of a page that continue the state; return their number."""
     if not page:
         return 0
     positions, streams, versions, kinds, states, hashes = zip(*page, strict=True)
@@ -306,12 +306,12 @@ def link_problems(
             stream,
             version,
         )
-    # The stored hash goes on, so that one change shows where it is and not in all that follows.
+    # Continue with the stored hash, so that one change is reported only at its own place.
     seen.heads[stream_id] = (version, chain)
 
 
 def end_problems(seen: Seen, given: object) -> Iterator[Problem]:
-    """Check what is there at the end: each stream has events, and nothing follows the newest.
+    """Check the final state: each stream has events, and nothing follows the newest.
 
     Args:
         seen: All events.
@@ -348,7 +348,7 @@ def kept_problem(
 
 
 def misplaced(key: str, position: int, last: int) -> Problem:
-    """Return what is wrong with a key whose last event is at another position."""
+    """Return the error of a key whose last event is at another position."""
     return Problem(
         ProblemKind.KEY,
         f"Key {key!r} says that its last event is at position {position}; it is at {last}.",
@@ -385,7 +385,7 @@ def _key_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Proble
 
 
 def answer_versions(answer: object) -> dict[str, tuple[int, int]] | None:
-    """Parse a key's answer: first and last version by stream; none when it is nothing such."""
+    """Parse a key's answer: first and last version by stream; None if it is malformed."""
     try:
         return _ANSWER.validate_json(str(answer))
     except ValidationError:

@@ -1,4 +1,4 @@
-"""The open store file: its connections, its transactions, and how it is left."""
+"""The open store file: its connections, its transactions, and closing it."""
 
 import logging
 import os
@@ -90,16 +90,16 @@ class Database:
     def __init__(
         self, path: Path, lock: UseLock, busy_limit: timedelta, *, at_rest: bool = False
     ) -> None:
-        """Open the writing connection of a store that is prepared and whose lock is shared.
+        """Open the writing connection of a prepared store whose lock is shared.
 
         Args:
             path: The store.
-            lock: Shared; owned where it lies.
+            lock: Shared; owned alone for a store at rest.
             busy_limit: How long to wait for other processes.
-            at_rest: Nobody can write to it, so that no file beside it is needed.
+            at_rest: No process can write to it, so no files next to it are needed.
 
         Raises:
-            StoreFailure: It could not be opened, or is not a store that this code knows.
+            StoreFailure: It could not be opened, or this code does not know its format.
         """
         self.path = path
         self._lock = lock
@@ -129,7 +129,7 @@ class Database:
 
     @contextmanager
     def reading(self, doing: str) -> Generator[sqlite3.Connection, None, None]:
-        """Give a connection to read with for the length of a block.
+        """Lend a read connection for the length of a block.
 
         Raises:
             StoreFailure: The store is closed, or could not be read.
@@ -221,7 +221,7 @@ class Database:
             )
 
     def close(self) -> None:
-        """Close every connection, and leave the file at rest when nobody else uses it.
+        """Close every connection, and leave the file at rest if no other process uses it.
 
         Safe to call twice. Waits for reads and writes under way in other threads.
         """
@@ -283,8 +283,8 @@ class Database:
     def _begin(self) -> None:
         """Begin a write transaction, after those of other processes.
 
-        SQLite's own way to wait sleeps longer each time, up to 0.1 s, so whoever came last goes
-        first and some wait for seconds. A transaction takes less than a millisecond.
+        SQLite's own busy wait sleeps longer each time, up to 0.1 s. So the newest writer often goes
+        first, and some wait for seconds. A transaction takes less than a millisecond.
         """
         deadline = Deadline.after(self._busy_limit)
         while True:
@@ -327,7 +327,7 @@ class Database:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one that took its name; none where none is seen."""
+    """Return a file's identity, which a replacement lacks; None if there is no file."""
     try:
         stat = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""SQLite's errors in words: what failed, that nothing was stored, and what to do."""
+"""Explains SQLite's errors: what failed, that nothing was stored, what to do."""
 
 import os
 import sqlite3
@@ -24,7 +24,7 @@ _OTHERWISE = "Try again; if it fails again, run `watchkeeper verify`."
 _HELD = "Another process holds it: wait for that one or end it, then try again."
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-"""Nothing is wrong with the file: whoever can wait goes on once it is free."""
+"""Nothing is wrong with the file: a caller that can wait continues once it is free."""
 
 _ADVICE = {
     sqlite3.SQLITE_FULL: "Free space on its disk, then try again.",
@@ -42,7 +42,7 @@ _ADVICE = {
 _WRITES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN}
 
 SqliteError = sqlite3.Error | UnicodeDecodeError
-"""What a statement may raise: the second when SQLite's own message quotes damaged bytes."""
+"""Errors of a statement; the second occurs if SQLite's own message quotes damaged bytes."""
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """The same, to catch."""
@@ -77,9 +77,9 @@ def failure(error: SqliteError, path: Path, doing: str) -> StoreFailure:
 
 
 def not_writable(path: Path) -> str:
-    """Say that a store is only not to be written where it is; empty where it may, or is not there.
+    """Return a sentence if a store cannot be written; empty if it can, or is missing.
 
-    SQLite needs to write beside a store even to read it.
+    SQLite needs to write files next to a store even to read it.
     """
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     if writable or not os.access(path, os.R_OK):
@@ -93,7 +93,7 @@ def not_writable(path: Path) -> str:
 
 
 def is_locked(error: SqliteError) -> bool:
-    """Say whether another process keeps a file to itself, for longer than was waited for."""
+    """Return whether another process held a file for longer than the time limit."""
     return primary_code(error) in _LOCKED
 
 

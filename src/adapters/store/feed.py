@@ -1,4 +1,4 @@
-"""Wakes whoever waits for new events of a store, on a file as on a server."""
+"""Wakes readers that wait for new events, for both kinds of store."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from threading import Event, Lock, Thread
 from watchkeeper.clock import Deadline
 
 RECHECK = timedelta(seconds=1)
-"""Whoever waits looks by itself at least this often, should a wake-up ever fail to come."""
+"""A waiting reader checks at least this often, in case a wake-up is lost."""
 
 
 class Feed:
-    """The listeners of one open store, and the thread that hears of changes for them.
+    """The listeners of one open store, and the thread that notices changes for them.
 
     Args:
         hear: Runs in the thread: calls `wake` after each change, until `closed`.
@@ -55,7 +55,7 @@ class Feed:
 
     @contextmanager
     def listening(self) -> Generator[Event, None, None]:
-        """Give an event that is set after each change, for the length of a block."""
+        """Yield an event that is set after each change, for the length of a block."""
         event = Event()
         self.listen(event)
         try:
@@ -68,7 +68,7 @@ class Feed:
         deadline = Deadline.after(limit)
         with self.listening() as changed:
             while True:
-                # Cleared before the look, so that a change during it is not missed.
+                # Cleared before the check, so that a change during it is not missed.
                 changed.clear()
                 if is_there():
                     return True
@@ -76,7 +76,8 @@ class Feed:
                     return False
                 woken = changed.wait(min(deadline.remaining(), RECHECK).total_seconds())
                 if not woken and deadline.expired():
-                    # Whoever waits again begins with a look: a second one here costs a transaction.
+                    # A reader that waits again checks first: a second check costs
+                    # a transaction.
                     return False
 
     def wake(self) -> None:
@@ -87,7 +88,7 @@ class Feed:
             event.set()
 
     def close(self) -> None:
-        """Stop the thread and wake everybody, so that they see that the store is closed."""
+        """Stop the thread and wake all listeners, so that they see that the store is closed."""
         self._stop.set()
         with self._lock:
             thread = self._thread

@@ -1,6 +1,6 @@
-"""What the recorders on a file and on a server share behind the `eventsourcing` library, 9.5.
+"""Shared code of both stores' recorders for the `eventsourcing` library, 9.5.
 
-Streams of the library are named by UUIDs or by strings. A UUID's stream is called `uuid/<hex>`.
+The library names streams by UUIDs or by strings. A UUID's stream is called `uuid/<hex>`.
 """
 
 import re
@@ -28,7 +28,7 @@ from watchkeeper.ports.event_store import StoreFailure, VersionConflict
 _UUID_STREAM = re.compile(r"uuid/([0-9a-f]{32})")
 
 _VERSION_MIN, _VERSION_MAX = -1, 2**63 - 1
-"""Below and at the ends of what a column can hold: no limit on either side."""
+"""Values at the ends of a column's range: no limit on either side."""
 
 
 class LedgerAggregateRecorder(AggregateRecorder):
@@ -97,7 +97,7 @@ def library_errors() -> Generator[None, None, None]:
 
 
 def stream_of(originator_id: UUID | str) -> str:
-    """Return the stream of what the library knows by an id.
+    """Return the stream name of a library id.
 
     Raises:
         ProgrammingError: A string that is a UUID's stream: the two would be one.
@@ -136,7 +136,7 @@ def notifications(rows: Iterable[tuple[int, str, int, str, bytes]]) -> list[Noti
 
 
 def nothing_else(along: Mapping[str, Any]) -> None:
-    """Refuse what is to be stored along with events and has no place.
+    """Refuse extra arguments that cannot be stored with events.
 
     Raises:
         ProgrammingError: There is something: left out in silence, such as a tracking, it would let
@@ -159,7 +159,7 @@ def subscribed(
         try:
             made.set_result(LedgerSubscription(recorder, feed, gt, topics))
         finally:
-            # Does nothing when there is a result; else nobody waits for one.
+            # Does nothing if there is a result; otherwise no caller waits for one.
             made.cancel()
 
     Thread(target=run, daemon=True).start()

@@ -1,7 +1,7 @@
-"""Who uses the store: a file lock that every user shares, and that only one alone can own.
+"""The file lock that says who uses the store: shared by users, or exclusive.
 
-SQLite's own locks say who writes at this moment. This one says whether anybody has the store open
-at all, which is when its file is at rest and may be digested as a whole.
+SQLite's own locks show who writes at this moment. This one shows whether any process has the store
+open. When none has, the file is at rest and may be digested as a whole.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ from watchkeeper.clock import ExponentialBackoff
 from watchkeeper.ports.event_store import StoreFailure
 
 USE_LIMIT = timedelta(seconds=60)
-"""How long to wait for one who owns the lock alone: it reads at most 1 GiB once."""
+"""How long to wait for an exclusive owner: it reads at most 1 GiB once."""
 
 
 def lock_path(path: Path) -> Path:
@@ -36,7 +36,7 @@ class UseLock:
         self._descriptor: int | None = os.open(self._path, flags | os.O_CLOEXEC, 0o600)
 
     def share(self, limit: timedelta = USE_LIMIT) -> None:
-        """Take the lock together with others, also down from owning it.
+        """Take the lock shared, also as a downgrade from exclusive.
 
         Raises:
             StoreFailure: Someone owned it alone for longer than the limit.
@@ -49,14 +49,14 @@ class UseLock:
             )
 
     def own(self) -> bool:
-        """Take the lock alone, if nobody else holds it at this moment.
+        """Take the lock exclusively, if no other process holds it at this moment.
 
-        When it fails, a lock that was shared before is lost: `flock` promises no more.
+        If this fails, a lock that was shared before is lost: `flock` promises no more.
         """
         return self._take(fcntl.LOCK_EX)
 
     def close(self) -> None:
-        """Give up the lock; safe to call twice."""
+        """Release the lock; safe to call twice."""
         if self._descriptor is None:
             return
         os.close(self._descriptor)

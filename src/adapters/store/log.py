@@ -1,12 +1,12 @@
-"""Reads SQLite's write-ahead log as it lies on the disk, to tell a torn end from damage.
+"""Reads SQLite's write-ahead log on disk, to distinguish a torn end from damage.
 
-SQLite leaves out everything from the first frame whose checksum is wrong, without a word: right for
-the end of a write that was cut off, and a silent loss where a byte was changed in something that
-had been committed. Here the two are told apart, before SQLite is let near.
+SQLite silently drops everything from the first frame whose checksum is wrong. This is right for a
+write that was cut off. It is a silent loss if a byte changed in something that was committed. This
+module distinguishes the two before SQLite opens the file.
 
-What was committed is known from the index beside the log (`-shm`), which outlives a kill of every
-process but not a power loss; and from the log itself: nothing is ever written behind a frame that
-was cut off, so a whole frame of the same generation behind a wrong one means damage.
+What was committed is known from two sources. The index next to the log (`-shm`) survives a kill of
+every process but not a power loss. The log itself never has a frame after one that was cut off, so
+a whole frame of the same generation after a wrong one means damage.
 
 Formats: https://www.sqlite.org/fileformat2.html#walformat and https://www.sqlite.org/walformat.html.
 """
@@ -21,7 +21,7 @@ from typing import BinaryIO
 from watchkeeper.adapters.store.rest import beside
 
 _MAGIC = (0x377F0682, 0x377F0683)
-"""Of a log whose checksums read words as little-endian, and as big-endian."""
+"""Magic numbers of a log with little-endian and with big-endian checksums."""
 
 _VERSION = 3007000
 _LOG_HEADER = struct.Struct(">6I2I")
@@ -38,10 +38,10 @@ class _Log:
     """The header of a log.
 
     Attributes:
-        frame_bytes: Size of a frame: a page and what stands before it.
-        salts: Of this generation: every frame of it repeats them.
+        frame_bytes: Size of a frame: a page and its header.
+        salts: Salts of this generation; every frame of it repeats them.
         order: How checksums read words: `<` or `>`.
-        sums: Checksum of the header, with which that of the first frame begins.
+        sums: Checksum of the header, which seeds the checksum of the first frame.
     """
 
     frame_bytes: int
@@ -52,11 +52,11 @@ class _Log:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """What the index beside a log says of the generation with these salts.
+    """The content of the index next to a log, for the generation with these salts.
 
     Attributes:
-        frames: How many were committed.
-        salts: Of the generation.
+        frames: The number of committed frames.
+        salts: Salts of the generation.
         sums: Checksum of the last frame that was committed.
         moved: How many of them are in the store's own file already.
     """
@@ -68,10 +68,10 @@ class _Index:
 
 
 def log_problem(path: Path) -> str | None:
-    """Say what was damaged in the log of a store that nobody has open.
+    """Return what is damaged in the log of a store that no process has open.
 
     Returns:
-        A sentence; none when all that was committed is there, or there is no log.
+        A sentence; None if all that was committed is there, or there is no log.
 
     Raises:
         OSError: A file could not be read.
@@ -113,7 +113,7 @@ def _loss_by_index(file: BinaryIO, log: _Log, index: _Index) -> str | None:
 
 
 def _loss_by_order(file: BinaryIO, log: _Log) -> str | None:
-    """Look for a frame of the same generation behind the first one that is not whole."""
+    """Find a frame of the same generation after the first one that is not whole."""
     number = sum(1 for _ in _whole_frames(file, log))
     file.seek(_LOG_HEADER.size + (number + 1) * log.frame_bytes)
     while len(frame := file.read(log.frame_bytes)) == log.frame_bytes:
@@ -134,7 +134,7 @@ def _whole_frames(file: BinaryIO, log: _Log) -> Iterator[_Sums]:
 
 
 def _read_header(file: BinaryIO) -> _Log | None:
-    """Return a log's header; none when it is not the one that SQLite wrote."""
+    """Return a log's header; None if it is not the one that SQLite wrote."""
     data = file.read(_LOG_HEADER.size)
     if len(data) < _LOG_HEADER.size:
         return None
@@ -149,7 +149,7 @@ def _read_header(file: BinaryIO) -> _Log | None:
 
 
 def _read_index(index_path: Path) -> _Index | None:
-    """Return what the index says; none when there is none, or it was being written."""
+    """Return the index's content; None if it is missing, or was being written."""
     if not index_path.exists():
         return None
     with index_path.open("rb") as file:

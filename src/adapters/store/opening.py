@@ -1,4 +1,4 @@
-"""How a store is opened: shared with others, created or prepared first when it has to be."""
+"""Opens a store with shared use; creates or prepares it first if needed."""
 
 import os
 import sqlite3
@@ -25,7 +25,7 @@ CHECKED_BYTES_MAX = 256 * 1024 * 1024
 
 
 def open_database(path: Path, *, busy_limit: timedelta) -> Database:
-    """Open a store, creating it when there is none.
+    """Open a store; create it if it is missing.
 
     Raises:
         StoreFailure: It could not be opened; the message says what to do.
@@ -63,30 +63,30 @@ def open_database(path: Path, *, busy_limit: timedelta) -> Database:
 
 
 def database_at_rest(path: Path, *, busy_limit: timedelta) -> Database | None:
-    """Open a store for reading alone that lies at rest on a mount that cannot be written.
+    """Open a store read-only that is at rest on a mount that cannot be written.
 
     A folder may be mounted so that this process cannot write and another can. So the lock is owned
-    as long as it is open, which keeps out whoever would write, and every byte has to be as it was
-    left: only then is what SQLite reads without its files beside the store what is stored.
+    while it is open, which keeps writers out. Every byte must also match the digest: only then does
+    SQLite, without its files next to the store, read what is stored.
 
     Returns:
-        The open store; none where any of it is not so, and it is to be opened as any other.
+        The open store; None if a condition fails, and it must be opened like any other store.
 
     Raises:
-        StoreFailure: It is not a store that this code knows.
+        StoreFailure: This code does not know its format.
     """
     try:
         if not os.statvfs(path.parent).f_flag & os.ST_RDONLY:
             return None
         lock = UseLock(path, create=False)
     except OSError:
-        # Not there, or without a lock file: as any other, which says what is wrong.
+        # Missing, or without a lock file: the usual way reports what is wrong.
         return None
     try:
         if lock.own() and rest_path(path).is_file() and rest_problem(path) is None:
             return Database(path, lock, busy_limit, at_rest=True)
     except OSError:
-        # Such as where a network's file system gives this lock only to whoever may write.
+        # For example, a network file system may give this lock only to writers.
         pass
     except BaseException:
         lock.close()
@@ -104,7 +104,7 @@ def _not_opened(path: Path, error: OSError) -> StoreFailure:
 
 
 def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
-    """Share the lock of a store that is prepared; prepare it when nobody else is about to."""
+    """Share the lock of a prepared store; prepare it if no other process is about to."""
     deadline, backoff = Deadline.after(USE_LIMIT), ExponentialBackoff()
     with failures_named(path, "open"):
         while True:
@@ -128,7 +128,7 @@ def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
 
 
 def _refuse_if_log_damaged(path: Path) -> None:
-    """Refuse before SQLite drops what was committed; the caller owns the store alone."""
+    """Refuse before SQLite drops committed data; the caller owns the store alone."""
     problem = log_problem(path)
     if problem is not None:
         raise StoreFailure(
@@ -161,11 +161,11 @@ def _prepare(path: Path, busy_limit: timedelta) -> None:
 
 
 def _refuse_if_lost(path: Path) -> None:
-    """Refuse to begin anew where a store once was."""
+    """Refuse to create a store where one was lost."""
     if path.exists() and path.stat().st_size > 0:
         return
     left = [rest_path(path)] if rest_path(path).exists() else []
-    # An empty file with a journal is a store whose creation was cut short.
+    # An empty file with a journal is a store whose creation was interrupted.
     left += [] if path.exists() else unsettled(path)
     if not left:
         return

@@ -1,10 +1,10 @@
-"""The proof of a store by several processes: who walks which events, and what they find, joined.
+"""Verification of a store by several processes, and joining their results.
 
-Each process walks a part of the positions by the same code as one that walks all of them, and
-supposes where each stream is before its part. Only where everything was as supposed, and nothing is
-wrong in any part, are the events proved. Anything else is no finding but a question: then one
-process walks all events in their order, and what that one finds is told. So several processes can
-say no more than "nothing is wrong", and never that without an answer to every part.
+Each process walks a range of positions with the same code as a full walk. It assumes the state of
+each stream before its range. The events are proved only if every assumption held and no range has
+an error. Any other result is not a finding: one process then walks all events in order, and only
+its findings are reported. So several processes can report only "nothing is wrong", and only if
+every range was answered.
 """
 
 import sqlite3
@@ -51,12 +51,12 @@ _LOWEST = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """How many processes may be used.
+    """Limits and callbacks for verification by several processes.
 
     Attributes:
-        number: Of processes, at most.
-        part: Fewest events of a part.
-        told: Called with how many events were walked, and of how many.
+        number: Maximum number of processes.
+        part: Minimum number of events in a part.
+        told: Called with the number of walked events, and of all events.
         fewer: Called for each process for which the ledger's server had no connection left.
     """
 
@@ -85,14 +85,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """A part in which nothing is wrong, if all before it is as supposed.
+    """A part without errors, provided that the assumed state before it is right.
 
     Attributes:
-        after: The newest position before it, as supposed.
+        after: The newest position before it, as assumed.
         newest: The newest position in it.
-        events: How many it has.
-        supposed: Where each of its streams was before it; none for one that begins in it.
-        heads: Where they are after it.
+        events: The number of its events.
+        supposed: The assumed head of each stream before it; None for one that begins in it.
+        heads: Their heads after it.
     """
 
     after: int
@@ -107,7 +107,7 @@ Task = Part | str
 
 
 def parts_of(newest: int, jobs: Jobs) -> list[Part]:
-    """Divide positions into parts; none where one process does better.
+    """Divide positions into parts; empty if one process is faster.
 
     >>> parts_of(10, Jobs(2, part=3))
     [Part(after=0, last=3), Part(after=3, last=6), Part(after=6, last=10)]
@@ -128,15 +128,15 @@ def walk(
     one_by_one: Callable[[Seen, Row], Iterator[Problem]],
     heads_before: Callable[[Mapping[int, int]], Mapping[int, Head]],
 ) -> Walked | None:
-    """Walk the events of a part; none as soon as anything is not as it should be.
+    """Walk the events of a part; return None at the first error.
 
     Args:
-        seen: The names alone.
-        part: Which positions.
+        seen: Only the names.
+        part: The positions.
         pages: Their events, in order.
-        one_by_one: As `page_problems` has it.
-        heads_before: Tells of streams, each with the version that it goes on with in this part,
-            where they were before it. What it says is compared with what was found there.
+        one_by_one: See `page_problems`.
+        heads_before: Returns the heads before this part of streams, given with the version at
+        which each continues. Its answer is compared with what was found there.
     """
     seen.newest = part.after
     supposed: dict[int, Head | None] = {}
@@ -152,7 +152,7 @@ def walk(
 
 
 def join(seen: Seen, walked: Walked) -> bool:
-    """Take in a part after all that come before it; not where anything is not as it supposed."""
+    """Join a part after all earlier ones; return false if its assumptions were wrong."""
     if walked.after != seen.newest:
         return False
     if any(seen.heads.get(stream) != head for stream, head in walked.supposed.items()):
@@ -171,35 +171,37 @@ def proved_by(
     seen: Seen,
     jobs: Jobs,
 ) -> bool:
-    """Have all parts walked by processes, and join what they say.
+    """Walk all parts in several processes and join the results.
 
     Args:
-        work: Answers each task: a part as `walk` does, with no for none; another with yes or no.
-        given: What each process is given.
-        others: What has to be right besides; done first, as it takes longest.
+        work: Answers each task: a part like `walk`, but false for None; another with true or false.
+        given: The input of each process.
+        others: Other checks; done first, because they take longest.
         parts: All positions.
-        seen: Has the names; has where all streams are afterwards, if all is proved.
-        jobs: How many processes.
+        seen: Has the names; gets the heads of all streams if all is proved.
+        jobs: The limits on processes.
 
     Returns:
-        Whether nothing is wrong. If not, nothing was taken in, and nothing is known.
+        Whether everything is correct. If not, nothing was joined, and nothing is known.
 
     Raises:
         ProcessLost: A process did not answer.
         StoreCrowded: No process could ask the ledger's server.
-        StoreFailure: As a process met it.
+        StoreFailure: A process failed on the store.
     """
     done, following = 0, 0
     waiting: dict[int, Walked] = {}
     open_tasks = set(range(len(others) + len(parts)))
 
-    def told(more: int) -> None:
+    def report_progress(more: int) -> None:
         nonlocal done
         done += more
         jobs.told(done, parts[-1].last)
 
     tasks: list[Task] = [*others, *parts]
-    with closing(in_processes(work, given, tasks, jobs.number, told, jobs.fewer)) as answers:
+    with closing(
+        in_processes(work, given, tasks, jobs.number, report_progress, jobs.fewer)
+    ) as answers:
         for number, answer in answers:
             open_tasks.discard(number)
             if isinstance(answer, Walked):
@@ -217,21 +219,21 @@ def proved_by(
 
 
 def told_by(tell: Tell) -> Callable[[int], None]:
-    """Return what tells how many more events there are whenever it is told how many there are."""
+    """Return a callback that takes the count so far and passes on the increase."""
     before = 0
 
-    def told(events: int) -> None:
+    def report(events: int) -> None:
         nonlocal before
         tell(events - before)
         before = events
 
-    return told
+    return report
 
 
 def prove_file(
     connection: sqlite3.Connection, path: Path, parameters: str, seen: Seen, jobs: Jobs
 ) -> None:
-    """Have the structure and the events of a file proved by processes, where that pays.
+    """Prove a file's structure and events in several processes, if that is faster.
 
     What they prove is marked in `seen`; else nothing is.
 
@@ -253,7 +255,7 @@ def prove_file(
             return
         read_names(connection, seen)
     except SQLITE_ERRORS:
-        # Whoever checks one thing after the other meets it, too, and says it.
+        # The sequential check meets the same error and reports it.
         return
     others = (_INTEGRITY, _REFERENCES)
     seen.proved = proved_by(_work_on_file, _File(path, parameters), others, parts, seen, jobs)
@@ -271,8 +273,8 @@ class _File:
 def _work_on_file(given: _File, tasks: Iterator[Task], tell: Tell) -> Iterator[Walked | bool]:
     """Answer tasks over one connection, in one read transaction.
 
-    A row of record is never changed, and no position beyond those that the first process saw is
-    asked for: so a snapshot that is some appends newer than that one's holds the same.
+    Recorded rows never change, and no position beyond those of the first process is read. So a
+    snapshot that is some appends newer holds the same.
     """
     try:
         with closing(connect(given.path, parameters=given.parameters)) as connection:
@@ -308,7 +310,7 @@ def _walk_file(connection: sqlite3.Connection, seen: Seen, part: Part) -> Walked
 
 
 def can_be_head(version: object, chain: object) -> bool:
-    """Say whether a stored version and hash can be those of a stream's head."""
+    """Return whether a stored version and hash can belong to a stream's head."""
     return isinstance(version, int) and isinstance(chain, bytes) and len(chain) == len(GENESIS)
 
 

@@ -1,4 +1,4 @@
-"""The port `ports.event_store.EventStore` on a schema of a PostgreSQL server."""
+"""The port `ports.event_store.EventStore` on a PostgreSQL schema."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -105,8 +105,8 @@ def open_postgres(
 
     Args:
         address: Server, database and schema.
-        limits: How long things may take.
-        create: Make the schema and its tables where there are none.
+        limits: Time limits.
+        create: Create the schema and its tables if they are missing.
 
     Raises:
         StoreFailure: It could not be opened; the message says what to do.
@@ -122,14 +122,14 @@ def open_postgres(
 
 @dataclass(frozen=True, slots=True)
 class SourceResult:
-    """One append as the function in the database takes it.
+    """One append, as the database function takes it.
 
     Attributes:
         streams: Name and expected version of each stream.
         events: Place of the stream, from 1, topic and bytes of each event.
         answer: The versions to keep under the key.
         append: Key, digest and status rows.
-        seen: A follower and the position that it has come to, or none.
+        seen: A follower and its position, or None.
     """
 
     streams: Sequence[tuple[str, int]]
@@ -141,13 +141,13 @@ class SourceResult:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What became of one append: `stored`, `repeated`, `reused`, `conflict` or `seen`.
+    """The outcome of one append: `stored`, `repeated`, `reused`, `conflict` or `seen`.
 
     Attributes:
         outcome: One of these.
-        said: The first answer, or the stream or follower that is elsewhere.
-        version: That stream's version; none when it is empty.
-        position: Of the last event stored, or where the follower is.
+        said: The first answer, or the conflicting stream or follower.
+        version: That stream's version; None if it is empty.
+        position: Position of the last stored event, or of the follower.
     """
 
     outcome: str
@@ -160,7 +160,7 @@ class PostgresStore(PostgresPages):
     """See `ports.event_store.EventStore` for the contract. Any thread may call any method."""
 
     def __init__(self, links: Links) -> None:
-        """Take over connections to a ledger that is prepared; see `open_postgres`."""
+        """Use the connections to a prepared ledger; see `open_postgres`."""
         super().__init__(links)
         self.feed = Feed(partial(hear, links))
 
@@ -174,7 +174,7 @@ class PostgresStore(PostgresPages):
 
     @property
     def kind(self) -> str:
-        """What people call it."""
+        """Its display name."""
         return "postgresql"
 
     def append(
@@ -196,12 +196,10 @@ class PostgresStore(PostgresPages):
     ) -> list[Appended | VersionConflict | KeyReused]:
         """Store several appends in one transaction, each for itself; see the port."""
         asked = [asked_of(append) for append in appends]
-        return [
-            self._answered(one, told) for one, told in zip(asked, self.store(asked), strict=True)
-        ]
+        return [self._answered(one, row) for one, row in zip(asked, self.store(asked), strict=True)]
 
     def store(self, asked: Sequence[SourceResult]) -> list[Told]:
-        """Carry out appends in one call of the database, and settle what a lost connection left.
+        """Append in one database call, and find the outcome after a lost connection.
 
         Raises:
             StoreFailure: The server refused, or could not be reached within `Limits.reconnect`.
@@ -227,16 +225,16 @@ class PostgresStore(PostgresPages):
                 if not lost or deadline.expired():
                     unknown = unsure or lost
                     raise self.links.failure(error, "append", *_UNKNOWN[: int(unknown)]) from error
-                # It may have been stored: the same again is refused then, and its bytes tell.
+                # It may have been stored: a retry is refused then, and its bytes show it.
                 unsure = True
             sleep(min(backoff.next_wait(), deadline.remaining()))
         self.feed.wake()
         if unsure:
-            return [self._settled(one, told) for one, told in zip(asked, found, strict=True)]
+            return [self._settled(one, row) for one, row in zip(asked, found, strict=True)]
         return found
 
     def answer(self, key: str, *, digest: bytes = b"") -> Appended | None:
-        """Return what the append with a key stored; see the port."""
+        """Return the result of the append with a key; see the port."""
         rows = self.links.read(
             "look up a key", "SELECT digest, answer FROM keys WHERE key = %s::text", (key,)
         )
@@ -275,7 +273,7 @@ class PostgresStore(PostgresPages):
             last = rows[-1][3], rows[-1][0]
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Keep all other writers out for the length of a block; see the port."""
+        """Block all other writers for the length of a block; see the port."""
         return self.links.holding(self.links.marks.append_lock)
 
     def newest(self) -> int:
@@ -294,7 +292,7 @@ class PostgresStore(PostgresPages):
         self.links.close()
 
     def parameters(self, asked: Sequence[SourceResult]) -> tuple[object, ...]:
-        """Return what `APPEND_FUNCTION.call` takes."""
+        """Return the parameters of `APPEND_FUNCTION.call`."""
         streams = [stream for one in asked for stream in one.streams]
         events = [event for one in asked for event in one.events]
         rows = [row for one in asked for row in one.append.status]
@@ -319,38 +317,38 @@ class PostgresStore(PostgresPages):
             texts([row.row for row in rows]),
         )
 
-    def _answered(self, one: SourceResult, told: Told) -> Appended | VersionConflict | KeyReused:
-        match told.outcome:
+    def _answered(self, one: SourceResult, row: Told) -> Appended | VersionConflict | KeyReused:
+        match row.outcome:
             case "stored":
                 return Appended(one.answer)
             case "repeated":
-                return Appended(versions_of(told.said or "{}"), repeated=True)
+                return Appended(versions_of(row.said or "{}"), repeated=True)
             case "reused":
                 return key_reused(one.append.key or "")
             case "conflict":
-                expected = dict(one.streams)[told.said or ""]
-                return moved_on(told.said or "", told.version or 0, expected)
+                expected = dict(one.streams)[row.said or ""]
+                return moved_on(row.said or "", row.version or 0, expected)
             case unknown:
                 raise AssertionError(f"the database answered {unknown!r}")
 
-    def _settled(self, one: SourceResult, told: Told) -> Told:
-        """Say that an append was stored when a lost connection hid that its own events are there.
+    def _settled(self, one: SourceResult, row: Told) -> Told:
+        """Report an append as stored if its own events are there despite a lost connection.
 
         The bytes of each event hold a fresh id, so no other append has stored the same.
         """
-        if told.outcome == "stored" or not one.events:
-            return told
+        if row.outcome == "stored" or not one.events:
+            return row
         position = 0
         for place, (stream, expected) in enumerate(one.streams, 1):
             ours = [(topic, state) for at, topic, state in one.events if at == place]
             there = self.read(stream, after=expected, limit=len(ours)) if ours else []
             if [(event.topic, event.state) for event in there] != ours:
-                return told
+                return row
             position = max([position, *(event.position for event in there)])
         return Told("stored", None, None, position)
 
     def _failed(self, error: Unreached, unsure: bool) -> StoreFailure:
-        """Return the failure to connect again, with what is known of an append that was sent."""
+        """Return the failure to reconnect, with the known state of an append that was sent."""
         says = str(error).replace("Nothing was stored.", _UNKNOWN[0]) if unsure else str(error)
         return self.links.given_up(error, says)
 

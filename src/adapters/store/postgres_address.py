@@ -1,4 +1,4 @@
-"""Where a ledger on PostgreSQL is: its URL, the schema in it, and how to name it without secrets.
+"""The address of a ledger on PostgreSQL: URL, schema, and display without secrets.
 
 No client is imported: `status` reads this before it knows whether it needs one.
 """
@@ -26,7 +26,7 @@ class Address:
     Attributes:
         url: For libpq, without the schema; may hold a password, so it is never shown.
         schema: The schema that holds all tables.
-        password: The one in the URL, to be taken out of messages; empty when there is none.
+        password: The URL's password, to be removed from messages; empty if there is no password.
     """
 
     url: str
@@ -44,7 +44,7 @@ class Address:
 
 
 def is_postgres(text: str) -> bool:
-    """Say whether a store's name is the URL of a PostgreSQL server."""
+    """Return whether a store's name is the URL of a PostgreSQL server."""
     return text.partition("://")[0].lower() in SCHEMES and "://" in text
 
 
@@ -89,7 +89,7 @@ def parse_address(text: str) -> Address:
 
 
 def shown(text: str) -> str:
-    """Return what was given as a store with nothing in it that could be a password."""
+    """Return a store's given name without anything that could be a password."""
     return without_password(text) if "://" in text else text
 
 
@@ -108,6 +108,6 @@ def without_password(url: str) -> str:
 
 
 def _userinfo(netloc: str) -> tuple[str, str]:
-    """Return user and password as they stand before the hosts."""
+    """Return user and password as written before the hosts."""
     user, _, password = netloc.rpartition("@")[0].partition(":")
     return user, password

@@ -1,9 +1,8 @@
-"""Reads pages from PostgreSQL ahead: the server looks for one while the one before it is worked on.
+"""Reads pages from PostgreSQL ahead, while the previous page is processed.
 
-The next page is asked for as soon as the one before it has come, on a connection that is kept for
-it. No thread waits: its rows come to the socket meanwhile, and the server holds back what does not
-fit there. Whatever goes wrong, the page can be asked for once more, as any other is: to read ahead
-is only ever a gain of time.
+The next page is requested as soon as the previous one has come, on a connection reserved for it. No
+thread waits: the rows arrive at the socket meanwhile, and the server holds back what does not fit.
+After any failure the page can be requested again, like any other. Reading ahead only saves time.
 """
 
 import logging
@@ -33,7 +32,7 @@ def numbered(query: LiteralString) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked for page after page, without psycopg's cursor, which would wait for an answer.
+    """A query for page after page, without psycopg's cursor, which would wait for an answer.
 
     Attributes:
         query: See `numbered`; a value whose type does not follow from its place has a cast. The
@@ -49,17 +48,17 @@ class Question:
     limit: int
 
     def send(self, connection: Connection, after: int) -> None:
-        """Ask for the page after a number.
+        """Request the page after a number.
 
         Raises:
             psycopg.Error: The connection is lost.
         """
-        # As texts, which the server reads as what the query takes them for.
+        # As texts, which the server converts to the types in the query.
         values = [value.encode() for value in (*self.where, str(after), str(self.limit))]
         connection.pgconn.send_query_params(self.query, values, result_format=Format.BINARY)
 
     def end(self, found: PGresult) -> int:
-        """Return what the page after one begins after, before its rows are made."""
+        """Return the start of the page after one, before its rows are built."""
         number = found.get_value(found.ntuples - 1, self.column)
         assert number is not None, "a column that is never null"
         return int.from_bytes(number, "big", signed=True)
@@ -69,7 +68,7 @@ class Question:
 def rows_ahead(
     links: Links, question: Question, after: int
 ) -> Generator[Iterator[tuple[Connection, list[tuple[Any, ...]]]], None, None]:
-    """Ask for a page; give, for a block, the rows of it and of those that follow.
+    """Request a page; yield, for a block, its rows and those of the following pages.
 
     They end with a page that has fewer rows than the limit. Where they end without one, no
     connection could be spared, or it was lost: then the next page is to be asked for by other
@@ -131,7 +130,7 @@ def _answer(links: Links, connection: Connection) -> PGresult:
     if found is None or found.status != ExecStatus.TUPLES_OK:
         said = b"no result" if found is None else found.error_message
         raise psycopg.OperationalError(said.decode(errors="replace"))
-    # After it comes none, and by that the connection is ready again.
+    # No result follows it, and the connection is then ready again.
     if _next(connection, deadline) is not None:
         raise psycopg.OperationalError("a second result")
     return found

@@ -1,9 +1,9 @@
-"""The function in the database by which everything is appended: one round trip for a batch.
+"""The database function for all appends: one round trip for a batch.
 
-It first waits for an advisory lock that lasts until the commit. So positions are given in the
-order of commits, without gaps, and no reader passes one that is still to come. Since everything is
-checked under that lock before anything of an append is written, one that conflicts leaves nothing
-to undo and fails alone: a batch needs no savepoints.
+It first waits for an advisory lock that lasts until the commit. So positions follow the order of
+commits, without gaps, and no reader passes one that is still to come. An append is fully checked
+under that lock before anything of it is written. One that conflicts leaves nothing to undo and
+fails alone, so a batch needs no savepoints.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Arrays as PostgreSQL takes them in binary, packed without looking for what they hold.
+"""Packs arrays in PostgreSQL's binary format without inspecting their elements.
 
-An append has sixteen of them, mostly of one element. psycopg finds out the type of each by its
-elements, in Python: a third of what an append costs here. Their types are known, so they are packed
-by what they are, and the statement's casts say it to the server.
+An append has sixteen arrays, mostly of one element. psycopg finds the type of each from its
+elements, in Python, which costs a third of an append here. We know their types, so we pack them
+directly, and the casts in the statement declare the types to the server.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Packed(bytes):
 
 
 class PackedDumper(Dumper):
-    """Hands the bytes over as they are; the type is that of the statement's cast."""
+    """Passes the bytes unchanged; the statement's cast gives the type."""
 
     format = Format.BINARY
 

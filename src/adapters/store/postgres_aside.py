@@ -1,6 +1,7 @@
-"""Schemas beside a ledger's: the one that a restore replaced, and a copy that is not in place yet.
+"""Extra schemas next to a ledger's: one replaced by a restore, or a copy.
 
-Each carries a comment that says whose it is, since a name that was cut fits several ledgers.
+The copy is one that is not in place yet. Each schema carries a comment that names its ledger,
+because a name that was cut fits several ledgers.
 """
 
 import re
@@ -24,12 +25,12 @@ ORDER BY nspname DESC"""
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """What restores left beside a ledger.
+    """Schemas that restores left next to a ledger.
 
     Attributes:
-        kept: Schemas of ledgers that were replaced, the newest first.
-        copy: Schema of a copy that never took its place, as its restore was cut short; empty when
-            there is none.
+        kept: Schemas of replaced ledgers, the newest first.
+        copy: Schema of a copy whose restore was interrupted before it took its place; empty if
+        there is no such copy.
     """
 
     kept: tuple[str, ...]
@@ -57,7 +58,7 @@ def kept_comment(schema: str, kept: str) -> sql.Composed:
 
 
 def comment(schema: str, text: str | None) -> sql.Composed:
-    """Return the statement that gives a schema a comment, or none."""
+    """Return the statement that sets or removes a schema's comment."""
     return sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(schema), sql.Literal(text))
 
 
@@ -74,7 +75,7 @@ def drop(schema: str) -> sql.Composed:
 
 
 def aside(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> Aside:
-    """Look for what restores of a ledger left.
+    """Find the schemas that restores of a ledger left.
 
     Raises:
         psycopg.Error: The server refused.
@@ -92,7 +93,7 @@ def aside(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> As
 
 
 def told_missing(found: Aside, schema: str) -> str:
-    """Say what lies where of a ledger that is not in its place; empty when nothing does."""
+    """Return where the schemas of a missing ledger are; empty if there are no such schemas."""
     if not found.kept:
         return ""
     newest, *older = found.kept
@@ -105,7 +106,7 @@ def told_missing(found: Aside, schema: str) -> str:
 
 
 def told_copy(found: Aside) -> str:
-    """Say that a copy was left by a restore that was cut short; empty when there is none."""
+    """Return a sentence on the copy of an interrupted restore; empty if there is no copy."""
     if not found.copy:
         return ""
     return (

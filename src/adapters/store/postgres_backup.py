@@ -1,4 +1,4 @@
-"""Copies of a ledger on PostgreSQL by the server's own program, `pg_dump`."""
+"""Backups of a ledger on PostgreSQL, made by the server's own `pg_dump`."""
 
 import os
 from contextlib import suppress
@@ -16,13 +16,13 @@ from watchkeeper.adapters.store.postgres_verify import verify_postgres
 from watchkeeper.ports.event_store import StoreFailure
 
 LOCK_WAIT = timedelta(seconds=30)
-"""What `pg_dump` waits for somebody who changes tables, such as a migration."""
+"""How long `pg_dump` waits for a process that changes tables, such as a migration."""
 
 
 def back_up_postgres(url: str, to: Path) -> int:
     """Copy a ledger that may be in use into an archive, whole or not at all.
 
-    What is proved, as by `verify`, and what is copied are one snapshot. Nobody waits for it.
+    The verified and the copied data are one snapshot. No other process waits for it.
 
     Args:
         url: The ledger.
@@ -77,7 +77,7 @@ def back_up_postgres(url: str, to: Path) -> int:
 
 
 def _snapshot(connection: Connection) -> str:
-    """Begin a transaction whose view of the ledger others may share, for as long as it is open."""
+    """Begin a transaction whose snapshot others may share while it is open."""
     connection.execute("SET idle_in_transaction_session_timeout = 0")
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     row = connection.execute("SELECT pg_export_snapshot()").fetchone()

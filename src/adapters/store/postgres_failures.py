@@ -1,4 +1,4 @@
-"""PostgreSQL's errors in words: where, what failed, what is stored, and what to do."""
+"""Explains PostgreSQL's errors: where, what failed, what is stored, what to do."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -51,16 +51,16 @@ _CONNECT_ADVICE = (
 _UNREACHED = "Check that the server runs and that this machine reaches it, then try again."
 
 _WAIT = (_UNREACHED, _ADVICE["53300"], _ADVICE["57P03"])
-"""What is advised where the server is away for now, and nothing is wrong with what was asked."""
+"""Advice if the server is down for now, and nothing is wrong with the request."""
 
 _LOCKED = "55P03"
 
 _LOST_CLASSES = ("08", "57P0", "40003")
-"""After one of these the connection is gone; whether a commit went through is unknown."""
+"""After one of these the connection is lost; whether a commit succeeded is unknown."""
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Say whether the connection is gone, so that what it was doing may or may not have happened.
+    """Return whether the connection is lost, so that the outcome of its work is unknown.
 
     Any other error was sent by a server that rolled back.
     """
@@ -84,7 +84,7 @@ def failure(
     """
     said = _first_line(error)
     advice = _advice(error, said)
-    # Who connects hears of a wrong password the same way; a link that was up has had the right one.
+    # A wrong password on connecting looks the same; an earlier connection had the right one.
     # While it connects, who holds a lock restores a ledger, and that is not to be waited for.
     locked = error.sqlstate == _LOCKED and doing != "connect"
     away = locked or (is_lost(error) and (doing != "connect" or advice in _WAIT))

@@ -1,4 +1,4 @@
-"""Cuts connections to PostgreSQL on which an answer stays out."""
+"""Closes connections to PostgreSQL that get no answer in time."""
 
 import logging
 import os
@@ -16,15 +16,15 @@ from watchkeeper.clock import Deadline
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _CUT_EVERY = timedelta(milliseconds=250)
-"""How often it is looked for connections that hang."""
+"""How often to check for connections that hang."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Guard:
-    """Cuts connections on which an answer stays out, so that whoever waits gets an error.
+    """Closes connections that get no answer in time, so that waiting callers get an error.
 
-    A server has limits of its own, but one that is stopped, or a network that swallows, keeps none.
+    A server has its own limits, but a stopped server or a broken network does not keep them.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Guard:
         while not self._stop.wait(_CUT_EVERY.total_seconds()):
             with self._lock:
                 late = [(mark, c) for mark, (due, c) in self._watched.items() if due.expired()]
-                # Under the lock: whoever is done takes its connection out before giving it back.
+                # Under the lock: a finished caller removes its connection before returning it.
                 for mark, connection in late:
                     del self._watched[mark]
                     _cut(connection)

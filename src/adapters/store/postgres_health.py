@@ -1,4 +1,4 @@
-"""What `doctor` says of the server that keeps a ledger."""
+"""The `doctor` report on the server that holds a ledger."""
 
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_aside import aside, told_copy
@@ -6,7 +6,7 @@ from watchkeeper.adapters.store.postgres_link import LIMITS, Links
 from watchkeeper.clock import Timer
 
 _SAFE = {"fsync": "on", "full_page_writes": "on"}
-"""Settings of a server without which a crash of its machine loses what was stored."""
+"""Server settings without which a crash of its machine loses stored data."""
 
 
 def health(url: str) -> list[tuple[str, bool, str]]:

@@ -1,4 +1,4 @@
-"""The connections of one process to PostgreSQL: few, checked, and cut when they hang."""
+"""The few PostgreSQL connections of one process: checked, and cut when they hang."""
 
 import logging
 from collections.abc import Callable, Generator
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long things may take.
+    """Time limits.
 
     Attributes:
         connect: To open one connection, for each address of the server.
@@ -66,8 +66,8 @@ class Links:
 
     Args:
         address: Where the ledger is.
-        limits: How long things may take.
-        alone: Leave out the lock by which whoever restores a backup sees that a ledger is in use.
+        limits: Time limits.
+        alone: Skip the lock that shows a restore that the ledger is in use.
     """
 
     def __init__(self, address: Address, limits: Limits, *, alone: bool = False) -> None:
@@ -89,7 +89,7 @@ class Links:
         """Connect once, and bring the ledger to this code's schema.
 
         Args:
-            create: Make a ledger where there is none.
+            create: Create a missing ledger.
 
         Raises:
             StoreFailure: It cannot be reached or used; the message says what to do.
@@ -113,7 +113,7 @@ class Links:
             StoreFailure: It could not be opened.
         """
         seconds = max(2, int(self.limits.connect.total_seconds()))
-        # The kernel ends a connection whose other side has vanished without a word.
+        # The kernel ends a connection whose other side has vanished silently.
         idle_s = max(1, int(self.limits.answer.total_seconds() / 4))
         try:
             given = conninfo_to_dict(self._address.url)
@@ -135,7 +135,7 @@ class Links:
             with self._guard.watching(connection, self.limits.answer):
                 connection.execute(self._settings())
                 if not self._alone:
-                    # For as long as the connection lasts; a restore waits for nobody and refuses.
+                    # As long as the connection lasts; a restore does not wait, but refuses.
                     connection.execute(
                         sql.SQL("SELECT pg_advisory_lock_shared({})").format(
                             sql.Literal(self.marks.use_lock)
@@ -150,18 +150,18 @@ class Links:
         self, error: psycopg.Error, doing: str, outcome: str = NOTHING_STORED
     ) -> StoreFailure:
         """Put an error into a sentence that holds no password."""
-        told = failure(error, self.where, doing, outcome=outcome)
+        problem = failure(error, self.where, doing, outcome=outcome)
         if not self._address.password:
-            return told
-        return type(told)(str(told).replace(self._address.password, "***"))
+            return problem
+        return type(problem)(str(problem).replace(self._address.password, "***"))
 
     @contextmanager
     def borrowed(self) -> Generator[Connection, None, None]:
-        """Give a connection for the length of a block, which is cut when it hangs.
+        """Lend a connection for the length of a block; it is closed if it hangs.
 
         Raises:
-            StoreFailure: None can be had, or the store is closed. Nothing was sent.
-            psycopg.Error: From the block, as it is.
+            StoreFailure: No connection is available, or the store is closed. Nothing was sent.
+            psycopg.Error: From the block, unchanged.
         """
         held: Connection | None = getattr(self._mine, "connection", None)
         if held is not None and not held.closed:
@@ -176,9 +176,9 @@ class Links:
             self.give_back(connection)
 
     def spare(self) -> Connection | None:
-        """Return an open connection that may be kept for long; none where others may need it.
+        """Return an open connection that may be kept for long; None if others may need it.
 
-        Nobody cuts it when it hangs (see `cut_when_late`), and it is to be given back.
+        It is not closed if it hangs (see `cut_when_late`). The caller must return it.
         """
         with self._ready:
             while self._idle and self.limits.connections - self._used > _KEPT_FREE:
@@ -220,11 +220,11 @@ class Links:
     def read(
         self, doing: str, query: LiteralString, parameters: tuple[object, ...]
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query that changes nothing; errors are those of `read_by`."""
+        """Return the rows of a query that changes nothing; raises the same errors as `read_by`."""
         return self.read_by(doing, lambda connection: rows_of(connection, query, parameters))
 
     def read_by(self, doing: str, act: Callable[[Connection], _Read]) -> _Read:
-        """Return what an act that changes nothing reads; it is done again after a lost link.
+        """Return the result of a read-only operation; it is retried after a lost link.
 
         Raises:
             StoreFailure: The server refused, or could not be reached within `Limits.reconnect`.
@@ -247,7 +247,7 @@ class Links:
         return Deadline.after(timedelta(0) if self._away else self.limits.reconnect)
 
     def given_up(self, error: "Unreached", says: str) -> StoreFailure:
-        """Return the failure for whoever waited long enough; the next one does not wait again."""
+        """Return the failure for a caller that waited long enough; the next one does not wait."""
         away = isinstance(error.__cause__, StoreAway)
         self._away = away
         return StoreAway(says) if away else StoreFailure(says)
@@ -284,7 +284,7 @@ class Links:
                     f"busy for {limit_s:.0f} s. {NOTHING_STORED} Look at the server's load."
                 )
             self._used += 1
-            # The newest first, so that what is not needed grows old and is the first to be lost.
+            # The newest first, so that unneeded connections grow old and are dropped first.
             while self._idle:
                 found = self._idle.pop()
                 if not found.closed:
@@ -299,7 +299,7 @@ class Links:
             raise
 
     def give_back(self, connection: Connection | None, *, counted: bool = True) -> None:
-        """Take a connection back; it is closed unless it is ready for the next one."""
+        """Return a connection to the pool; it is closed unless it is ready for reuse."""
         with self._ready:
             self._used -= counted
             if connection is not None:

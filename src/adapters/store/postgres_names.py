@@ -1,9 +1,9 @@
-"""Names of streams and topics, which rows of events hold by their numbers.
+"""Cached names of streams and topics, which rows of events store as numbers.
 
-Joined to a page by the server they cost as much as the page: it sorts all its bytes once more. So
-they are asked for once and kept as long as the connection that gave them. What number a name has
-never changes, and `ledger restore` puts no other ledger in the place of one that has a connection.
-The server's own tools can: the operator's guide says to end every process first.
+Joining them to a page on the server costs as much as the page, because it sorts all bytes again. So
+they are queried once and cached as long as their connection. The name of a number never changes,
+and `ledger restore` replaces no ledger that has a connection. The server's own tools can replace
+it: the operator's guide says to end every process first.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.ports.event_store import StoreFailure
 
 KEPT = 10_000
-"""Names of streams kept for each connection, a megabyte: then they are asked for anew."""
+"""Names of streams cached for each connection, a megabyte: then they are queried again."""
 
 _STREAMS = "SELECT id, name FROM streams WHERE id = ANY(%s::bigint[])"
 
@@ -35,9 +35,9 @@ Ask = Callable[[LiteralString, tuple[object, ...]], list[tuple[Any, ...]]]
 
 
 class Names:
-    """What the connections of one store have been told. A connection is used by one thread.
+    """The names that the connections of one store have read. One thread uses a connection.
 
-    Where one is busy, another may be asked for it: as long as any is open, the ledger is the same.
+    If one is busy, another may be used: as long as any is open, the ledger is the same.
     """
 
     def __init__(self, where: str) -> None:
@@ -67,7 +67,7 @@ class Names:
     ) -> tuple[Mapping[int, str], Mapping[int, str]]:
         """Return the names of streams and of topics of rows of position, stream, version, topic.
 
-        Arguments and errors are those of `topics`.
+        Arguments and errors are the same as for `topics`.
         """
         known, ask = self._of(connection), ask or partial(rows_of, connection)
         return (
@@ -93,7 +93,7 @@ class Names:
         known.update(ask(query, (bigints(sorted(missing)),)))
         nameless = missing - known.keys()
         if nameless:
-            # A join would leave its events out without a word.
+            # A join would silently leave its events out.
             raise StoreFailure(
                 f"{self._where}: an event's stream or topic has the number {min(nameless)}, which "
                 "has no name: the ledger is damaged. Run `watchkeeper verify`; restore a "

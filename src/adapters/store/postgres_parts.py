@@ -1,4 +1,4 @@
-"""The proof of a ledger on PostgreSQL by several processes, all of which see one snapshot."""
+"""Verification of a ledger on PostgreSQL by several processes on one snapshot."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from watchkeeper.ports.event_store import StoreCrowded
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is verified, for another process.
+    """The verified ledger and snapshot, for another process.
 
     Attributes:
         address: Where the ledger is.
@@ -48,7 +48,7 @@ class View:
 
 
 def prove_ledger(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
-    """Have the events proved by processes, where that pays; what they prove is marked in `seen`.
+    """Prove the events in several processes, if that is faster; `seen` gets the result.
 
     Args:
         asking: In the transaction that is verified, which stays open meanwhile.
@@ -68,7 +68,7 @@ def prove_ledger(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
     try:
         seen.proved = proved_by(_work, view, (), parts, seen, jobs)
     except StoreCrowded:
-        # There is no connection but the one that is open here, by which all are walked then.
+        # Only the connection that is open here is left; then it walks all events.
         jobs.fewer()
 
 
@@ -83,7 +83,7 @@ def _work(view: View, tasks: Iterator[Task], tell: Tell) -> Iterator[Walked | bo
                 names = Seen(seen.names, seen.topics, told=told_by(tell))
                 yield _walk(asking, names, part) or False
         except (psycopg.ProgrammingError, psycopg.errors.InternalError_):
-            # About what is stored: whoever walks alone meets it, too, and says it.
+            # An error in the stored data: the sequential walk meets it, too, and reports it.
             yield False
 
 

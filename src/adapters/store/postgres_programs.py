@@ -1,7 +1,7 @@
-"""PostgreSQL's own programs, `pg_dump`, `pg_restore` and `psql`: found, run, and what they said.
+"""Finds and runs PostgreSQL's own programs: `pg_dump`, `pg_restore`, `psql`.
 
-They are found on the PATH and must be of the server's major version or a newer one. A password
-goes to them in the environment, where other users do not see it, and never as an argument.
+They are found on the PATH and must be of the server's major version or a newer one. They get a
+password in the environment, where other users do not see it, and never as an argument.
 """
 
 import os
@@ -42,7 +42,7 @@ def found_program(name: str) -> str:
 
 
 def run_program(where: str, address: Address, command: Sequence[str]) -> None:
-    """Run one of the programs to its end; its output is for nobody.
+    """Run one of the programs to its end and ignore its output.
 
     Raises:
         StoreFailure: It failed, or took too long.
@@ -76,7 +76,7 @@ def output_of(
 
 
 def refuse_damaged(address: Address, program: str, copy: Path) -> None:
-    """Have `pg_restore` read an archive whole.
+    """Make `pg_restore` read an archive completely.
 
     Raises:
         BackupProblem: It is damaged.
@@ -96,15 +96,15 @@ def feed(
     before: str,
     after: str,
 ) -> None:
-    """Give `psql` some statements, then all that a program writes, then some more.
+    """Feed `psql` some statements, then a program's output, then more statements.
 
-    The last come only when the program succeeded. So what the first began, a transaction, is rolled
-    back whoever dies on the way: the input then ends without them.
+    The last statements are sent only if the program succeeded. So if any process dies on the way,
+    the input ends without them, and the transaction that the first began is rolled back.
 
     Args:
         where: The ledger, in words.
         address: The ledger.
-        source: What writes, `pg_restore`.
+        source: The program that writes, `pg_restore`.
         sink: `psql`, which ends at the first error.
         before: Statements, each with its semicolon.
         after: The same.

@@ -1,8 +1,8 @@
-"""A ledger on PostgreSQL behind the recorder interfaces of the `eventsourcing` library.
+"""The `eventsourcing` library's recorder interfaces for a PostgreSQL ledger.
 
 The library's own recorder locks its table against VACUUM and index builds, sends composites as
 text, or, by its database functions, lets events be skipped and drops tracking. See
-`adapters.store.recorder` for what this one shares with that on SQLite.
+`adapters.store.recorder` for what this recorder shares with the one for SQLite.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ class PostgresRecorder(ProcessRecorder):
         tracking: Tracking | None = None,
         **kwargs: Any,
     ) -> list[int]:
-        """Store events and a tracking in one transaction, all or none; return notification ids.
+        """Store events and a tracking in one transaction, all or nothing; return notification ids.
 
         Raises:
             IntegrityError: A version does not directly follow its stream's newest one, or the
@@ -84,16 +84,16 @@ class PostgresRecorder(ProcessRecorder):
             return []
         asked = _asked(stored_events, tracking)
         with library_errors():
-            [told] = self.store.store([asked])
-        if told.outcome == "conflict":
-            there = "an empty stream" if told.version is None else told.version
+            [row] = self.store.store([asked])
+        if row.outcome == "conflict":
+            there = "an empty stream" if row.version is None else row.version
             raise IntegrityError(
-                f"{told.said}: version {dict(asked.streams)[told.said or ''] + 1} does not follow "
+                f"{row.said}: version {dict(asked.streams)[row.said or ''] + 1} does not follow "
                 f"{there}: read again"
             )
-        if told.outcome == "seen":
-            raise IntegrityError(f"{told.said} is at {told.position} already")
-        newest = told.position or 0
+        if row.outcome == "seen":
+            raise IntegrityError(f"{row.said} is at {row.position} already")
+        newest = row.position or 0
         return list(range(newest - len(stored_events) + 1, newest + 1))
 
     def select_events(
@@ -132,7 +132,7 @@ class PostgresRecorder(ProcessRecorder):
         return notifications(rows)
 
     def max_notification_id(self) -> int | None:
-        """Return the newest id; none when nothing is recorded."""
+        """Return the newest id; None if nothing is recorded."""
         with library_errors():
             return self.store.newest() or None
 
@@ -145,7 +145,7 @@ class PostgresRecorder(ProcessRecorder):
         self.insert_events([], tracking=tracking)
 
     def max_tracking_id(self, application_name: str) -> int | None:
-        """Return how far a follower has come; none when it is unknown."""
+        """Return a follower's position; None if it is unknown."""
         with library_errors():
             rows = self.store.links.read(
                 "read", "SELECT position FROM tracking WHERE follower = %s", (application_name,)
@@ -153,7 +153,7 @@ class PostgresRecorder(ProcessRecorder):
         return rows[0][0] if rows else None
 
     def has_tracking_id(self, application_name: str, notification_id: int | None) -> bool:
-        """Say whether a follower has come to a place."""
+        """Return whether a follower has come to a place."""
         if notification_id is None:
             return True
         return (self.max_tracking_id(application_name) or 0) >= notification_id
@@ -167,7 +167,7 @@ class PostgresRecorder(ProcessRecorder):
 
 
 def _asked(stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> SourceResult:
-    """Put events whose versions are given into the terms of the store."""
+    """Convert events with given versions to the store's form."""
     newest: dict[str, int] = {}
     expected: dict[str, int] = {}
     places: dict[str, int] = {}

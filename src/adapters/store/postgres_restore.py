@@ -1,9 +1,10 @@
-"""Puts an archive of `pg_dump` in the place of a ledger on PostgreSQL, in one step.
+"""Replaces a ledger on PostgreSQL with an archive of `pg_dump`, in one step.
 
-The archive knows one schema, the ledger's, so it is unpacked there while the ledger has another
-name, inside one transaction that ends with the names exchanged: others see the ledger all the time.
-The copy is verified under a name of its own, and a second transaction puts it in place. A crash
-leaves either ledger, whole, and at most a copy that the next restore removes.
+The archive knows only the ledger's schema, so it is unpacked there while the ledger has another
+name. This happens inside one transaction that ends by exchanging the names, so other processes
+always see the ledger. The copy is verified under its own name, and a second transaction puts it in
+place. After a crash one of the ledgers is there, whole, and at most a copy that the next restore
+removes.
 """
 
 import logging
@@ -56,12 +57,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did.
+    """The result of a restore.
 
     Attributes:
-        events: How many are in the ledger now.
-        kept: The schema that the old ledger is in now; none without one.
-        granted: The rights of others that the restored ledger has, and those that it lacks.
+        events: The number of events in the ledger now.
+        kept: The schema that holds the old ledger now; None if there was no old ledger.
+        granted: The rights of other roles that the restored ledger has, and those it lacks.
     """
 
     events: int
@@ -70,13 +71,13 @@ class Restored:
 
 
 def restore_postgres(url: str, copy: Path, stamp: str) -> Restored:
-    """Put an archive in the place of a ledger that nobody uses; the old one is kept beside it.
+    """Replace an unused ledger with an archive; the old one is kept next to it.
 
-    Owner and rights are those of the ledger that was there, else those in the archive, for roles
-    that this server has.
+    Owner and rights come from the old ledger, else from the archive, for roles that this server
+    has.
 
     Args:
-        url: The ledger, or where one is to be.
+        url: The ledger, or the place for a new one.
         copy: Made by `back_up_postgres`, or by `pg_dump -Fc` of the same schema.
         stamp: The time, of digits; for the name of the old one.
 
@@ -119,16 +120,16 @@ def restore_postgres(url: str, copy: Path, stamp: str) -> Restored:
 def _unpack(
     where: str, address: Address, programs: tuple[str, str], copy: Path, *, old: bool
 ) -> None:
-    """Unpack an archive beside the ledger, whole or not at all.
+    """Unpack an archive next to the ledger, whole or not at all.
 
     Raises:
         StoreFailure: The server or a program failed; nothing was changed.
     """
     schema = address.schema
-    # Both names are within what PostgreSQL takes, and nobody sees the second.
-    beside, away = copy_name(schema), f"{schema}_away"
+    # PostgreSQL accepts the length of both names, and no other process sees the second.
+    parked, away = copy_name(schema), f"{schema}_away"
     begin = ["BEGIN", "SET LOCAL idle_in_transaction_session_timeout = 0"]
-    end = [rename(schema, beside).as_string(), copy_comment(schema).as_string()]
+    end = [rename(schema, parked).as_string(), copy_comment(schema).as_string()]
     if old:
         begin.append(rename(schema, away).as_string())
         end.append(rename(away, schema).as_string())
@@ -193,11 +194,11 @@ def _archived_rights(address: Address, program: str, copy: Path) -> tuple[str, .
 _RIGHT = re.compile(
     r"^(?:GRANT |REVOKE |ALTER DEFAULT PRIVILEGES |ALTER [^;]* OWNER TO )[^;]*;$", re.MULTILINE
 )
-"""What `pg_dump` writes of owners and rights; each is one line."""
+"""Lines of `pg_dump` on owners and rights; each is one line."""
 
 
 def _left(connection: Connection, schema: str) -> None:
-    """Remove the copy; where it cannot be, `doctor` tells of it and the next restore removes it."""
+    """Remove the copy; if that fails, `doctor` reports it and the next restore removes it."""
     try:
         _clear(connection, schema)
     except psycopg.Error as error:
@@ -234,7 +235,7 @@ def _refuse_other_schema(where: str, address: Address, program: str, copy: Path)
 
 
 def _refuse_in_use(connection: Connection, address: Address) -> None:
-    """Have the ledger alone until the connection ends; refuse while others have it open."""
+    """Lock the ledger exclusively until the connection ends; refuse while others have it open."""
     lock = marks_of(address.schema).use_lock
     if connection.execute("SELECT pg_try_advisory_lock(%s)", (lock,)).fetchone() == (True,):
         return
@@ -256,7 +257,7 @@ ORDER BY l.pid"""
 
 
 def _is_there(connection: Connection, schema: str) -> bool:
-    """Say whether there is a ledger that the copy replaces.
+    """Return whether there is a ledger that the copy replaces.
 
     Raises:
         BackupProblem: Its schema is something else's.

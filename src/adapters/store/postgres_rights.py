@@ -1,6 +1,6 @@
-"""Owner and rights of a ledger's schema: read, and given to the copy that takes its place.
+"""Owner and rights of a ledger's schema, and how to give them to its copy.
 
-A restored copy belongs to whoever restored it, and no other role may do anything with it.
+A restored copy belongs to the role that restored it, and no other role has rights on it.
 """
 
 from collections import defaultdict
@@ -79,10 +79,10 @@ class Rights:
     """Owner and rights of a schema and of all that is in it.
 
     Attributes:
-        owners: Who owns what, quoted where it must be.
-        given: The rights on what somebody gave or took rights; all else has the server's.
-        defaults: Statements for what will be made in it, with `{schema}` for its name.
-        comment: What stands beside the schema.
+        owners: The owner of each object, quoted if necessary.
+        given: The rights on objects whose rights were changed; others have the server's defaults.
+        defaults: Statements for objects created in it later, with `{schema}` for its name.
+        comment: The schema's comment.
     """
 
     owners: dict[Thing, str]
@@ -93,7 +93,7 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What came of giving rights.
+    """The result of granting rights.
 
     Attributes:
         roles: Roles besides the owner that have rights now, sorted.
@@ -107,7 +107,7 @@ class Granted:
 
 
 def rights_of(connection: Connection, schema: str) -> Rights:
-    """Read owner and rights of a schema; nothing where there is none.
+    """Read owner and rights of a schema; empty if it is missing.
 
     Raises:
         psycopg.Error: The server refused.
@@ -118,7 +118,7 @@ def rights_of(connection: Connection, schema: str) -> Rights:
         thing = Thing(str(kind), str(name), str(part))
         owners[thing] = str(owner)
         if is_set:
-            # With no entry: somebody took even the owner's rights.
+            # No entry: even the owner's rights were revoked.
             found = given[thing]
             if privilege is not None:
                 found.append(Right(str(role), str(privilege), bool(may_grant)))

@@ -1,4 +1,7 @@
-"""Single looks at a ledger on PostgreSQL, for commands that open none: `status`, the tab key."""
+"""Single queries of a PostgreSQL ledger for commands that do not open it.
+
+These are `status` and tab completion.
+"""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -15,7 +18,7 @@ from watchkeeper.adapters.store.postgres_schema import prepare
 
 _LOOK = Limits(
     connect=timedelta(seconds=5),
-    # Before the statement's, so that who holds a lock is not told as a server under load.
+    # Before the statement's limit, so that a held lock is not reported as a server under load.
     lock=timedelta(seconds=5),
     statement=timedelta(seconds=10),
     answer=timedelta(seconds=15),
@@ -36,7 +39,7 @@ def read_rows(url: str, run: str | None = None) -> list[tuple[str, str, str]]:
 
     Args:
         url: The ledger.
-        run: Only this run's rows; all when none.
+        run: Only this run's rows; all if None.
 
     Raises:
         StoreFailure: They could not be read; the message says what to do.
@@ -52,7 +55,7 @@ def read_rows(url: str, run: str | None = None) -> list[tuple[str, str, str]]:
 def looking(
     url: str,
 ) -> Generator[tuple[Callable[[], int], Callable[[int], bytes | None]], None, None]:
-    """Give, for a block, what returns the newest position, and the first event after one.
+    """Yield, for a block, functions for the newest position and the first event after one.
 
     Raises:
         StoreFailure: They could not be read; from the block, too.

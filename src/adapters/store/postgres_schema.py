@@ -1,7 +1,7 @@
-"""Tables, triggers and functions of a ledger on PostgreSQL, and the migrations that make them.
+"""Tables, triggers and functions of a PostgreSQL ledger, and their migrations.
 
-A schema of its own holds everything, so that several ledgers fit into one database. Names in the
-statements carry no schema: each connection has the ledger's as its only search path.
+Each ledger has its own schema, so that several fit into one database. Names in the statements carry
+no schema: each connection has the ledger's as its only search path.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ _TABLES = (
     PRIMARY KEY (run, part)
 )""",
     # No sequence gives out positions: one that was rolled back would leave a gap, and a reader
-    # could not tell it from an event that is still to come.
+    # could not distinguish it from an event that is still to come.
     """CREATE TABLE counter (
     position bigint NOT NULL CHECK (position >= 0),
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row)
@@ -159,7 +159,7 @@ def marks_of(schema: str) -> Marks:
 
 
 def schema_version(connection: psycopg.Connection[tuple[object, ...]]) -> int | None:
-    """Return the version of the ledger's schema; none where there is no ledger."""
+    """Return the version of the ledger's schema; None if there is no ledger."""
     row = connection.execute(
         "SELECT to_regclass(quote_ident(current_schema()) || '.migrations')"
     ).fetchone()
@@ -178,17 +178,17 @@ def prepare(
     create: bool,
     migrate: bool = True,
 ) -> None:
-    """Bring a ledger to this code's schema, once, whoever else starts at the same moment.
+    """Migrate a ledger to this code's schema, once, even if others start at the same time.
 
     Args:
         connection: In autocommit mode, with the schema as its search path.
         schema: The schema's name.
         where: The ledger, in words.
-        create: Make one where there is none.
-        migrate: Bring an older one to this code's schema; else leave it as it is.
+        create: Create a missing ledger.
+        migrate: Migrate an older one to this code's schema; otherwise leave it unchanged.
 
     Raises:
-        StoreFailure: There is none, it is of a newer watchkeeper or of another program.
+        StoreFailure: It is missing, or belongs to a newer watchkeeper or to another program.
         psycopg.Error: The server refused.
     """
     _refuse_server(connection, where)
@@ -234,7 +234,7 @@ def _refuse_missing(
         )
     moved = told_missing(aside(connection, schema), schema)
     if moved:
-        # An empty one beside it would be taken for it.
+        # An empty one next to it would be taken for it.
         raise StoreFailure(f"{where}: there is no ledger. Nothing was stored. {moved}")
     if not create:
         raise StoreFailure(

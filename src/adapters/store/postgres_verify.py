@@ -1,10 +1,13 @@
-"""Proves a ledger on PostgreSQL: schema, chains, positions, keys. Trusts neither rows nor triggers.
+"""Verifies a PostgreSQL ledger: schema, chains, positions and keys.
 
-Found are: an event whose name, version, topic, bytes or hash was changed, one that was removed,
-added or moved, and tables, triggers or functions that are not as watchkeeper makes them. Not found:
-the newest events, removed together with every counter and key that speaks of them; damage of the
-server's files that no query meets. Against the first, heads are kept elsewhere; against the second,
-the server has checksums of its own.
+It trusts neither rows nor triggers.
+
+Found: an event whose name, version, topic, bytes or hash was changed; an event that was removed,
+added or moved; tables, triggers or functions that are not as watchkeeper makes them.
+
+Not found: the newest events, removed together with every counter and key that mentions them;
+damage of the server's files that no query meets. Heads are stored elsewhere against the first. The
+server has its own checksums against the second.
 """
 
 from collections.abc import Iterator
@@ -80,20 +83,20 @@ def verify_postgres(
     alone: bool = False,
     jobs: Jobs = ALONE,
 ) -> StoreReport:
-    """Check a whole ledger on a server. Changes nothing, and makes nobody wait.
+    """Check a whole ledger on a server. Changes nothing and blocks no other process.
 
-    Contents of events and status rows are the caller's to check.
+    The caller must check the contents of events and status rows.
 
     Args:
         address: Where the ledger is.
-        limits: How long things may take.
-        snapshot: Look at what another transaction sees, by the name that it exported.
-        alone: The caller has the ledger alone, as while it restores one.
-        jobs: How many processes may be used; what is found is the same.
+        limits: Time limits.
+        snapshot: The exported name of another transaction's snapshot to read.
+        alone: The caller is the only user of the ledger, as during a restore.
+        jobs: How many processes may be used; the findings are the same.
 
     Raises:
-        StoreFailure: Nothing can be said: no such ledger, not readable, of a newer watchkeeper, or
-            a process that verified a part of it was killed.
+        StoreFailure: No verdict: the ledger is missing, unreadable or of a newer watchkeeper, or a
+        process that verified a part of it was killed.
     """
     seen = Seen()
     with asking_at(address, limits, snapshot, alone=alone) as asking:
@@ -122,14 +125,14 @@ def _refuse_unknown(connection: Connection, where: str) -> None:
 
 
 def _prove(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
-    """Have the events proved by several processes, where nothing is wrong with their tables."""
+    """Prove the events in several processes, if their tables are correct."""
     try:
         asking.connection.execute("SAVEPOINT proved")
         checks = (_table_problems, _guard_problems)
         if not any(True for check in checks for _ in check(asking, seen)):
             prove_ledger(asking, view, seen, jobs)
     except (psycopg.ProgrammingError, psycopg.errors.InternalError_):
-        # Whoever checks one thing after the other meets it, too, and says it.
+        # The sequential check meets the same error and reports it.
         asking.connection.execute("ROLLBACK TO SAVEPOINT proved")
 
 
@@ -188,7 +191,7 @@ def _guard_problems(asking: Asking, _: Seen) -> Iterator[Problem]:
 
 
 def _event_problems(asking: Asking, seen: Seen) -> Iterator[Problem]:
-    """Walk all events in the order in which they were committed."""
+    """Walk all events in the order of their commits."""
     if not seen.proved:
         read_names(asking, seen)
         for page in event_pages(asking):

@@ -1,4 +1,4 @@
-"""The events of a ledger on PostgreSQL in one view of them, page after page, for their proof."""
+"""Reads the events of a PostgreSQL ledger from one snapshot, to verify them."""
 
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -28,7 +28,7 @@ class Asking:
     connection: Connection
 
     def rows(self, query: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
-        """Return what a query finds."""
+        """Return the rows of a query."""
         with (
             self.links.cut_when_late(self.connection),
             self.connection.cursor(binary=True) as cursor,
@@ -66,7 +66,7 @@ def asking_at(
 
 
 def export(asking: Asking) -> str:
-    """Return the name by which other transactions may see what this one sees, while it is open."""
+    """Return the name under which other transactions may share this snapshot while it is open."""
     # It waits for them, however long they take.
     asking.connection.execute("SET idle_in_transaction_session_timeout = 0")
     return str(asking.rows("SELECT pg_export_snapshot()")[0][0])
@@ -79,7 +79,7 @@ def read_names(asking: Asking, seen: Seen) -> None:
 
 
 def event_pages(asking: Asking, part: tuple[int, int] = EVERYTHING) -> Iterator[list[Row]]:
-    """Give events by pages, in the order in which they were committed.
+    """Yield events page by page, in the order of their commits.
 
     Args:
         asking: In the transaction that is verified.

@@ -1,8 +1,8 @@
-"""The store behind the recorder interfaces of the `eventsourcing` library, version 9.5.
+"""The `eventsourcing` library's recorder interfaces for an SQLite store, 9.5.
 
-The library's own SQLite recorder has no subscriptions, uses row ids as positions, which SQLite
-gives out again, and begins writes in a way that no busy timeout covers. This one keeps the
-library's types, errors and subscription, and its test cases run on it unmodified.
+The library's own SQLite recorder has no subscriptions and uses row ids as positions, which SQLite
+reuses. It begins writes in a way that no busy timeout covers. This one keeps the library's types,
+errors and subscription, and the library's test cases run on it unmodified.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class SqliteRecorder(ApplicationRecorder):
         self.store = store
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> list[int]:
-        """Store events in one transaction, all or none; return their notification ids.
+        """Store events in one transaction, all or nothing; return their notification ids.
 
         Raises:
             IntegrityError: A version does not directly follow its stream's newest one.
@@ -101,7 +101,7 @@ class SqliteRecorder(ApplicationRecorder):
         return notifications(rows)
 
     def max_notification_id(self) -> int | None:
-        """Return the newest id; none when nothing is recorded."""
+        """Return the newest id; None if nothing is recorded."""
         with library_errors():
             return self.store.newest() or None
 

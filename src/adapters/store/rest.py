@@ -1,9 +1,9 @@
 """The digest of the whole file while the store is at rest, in `<store>.rest`.
 
-The hash chain covers every event, but an SQLite file also holds bytes that no query ever
-returns: free space in pages, indexes, counters in the header. While nobody uses the store, one
-SHA-256 covers them all. Whoever leaves last writes it, and the first write after that removes it,
-durably and before it commits; so a digest that is there speaks of the bytes that are there.
+The hash chain covers every event, but an SQLite file also holds bytes that no query ever returns:
+free space in pages, indexes, counters in the header. While no process uses the store, one SHA-256
+covers them all. The last process to leave writes it. The first write after that removes it, durably
+and before it commits. So an existing digest always describes the current bytes.
 """
 
 import hashlib
@@ -30,12 +30,12 @@ def rest_path(path: Path) -> Path:
 
 
 def beside(path: Path) -> tuple[Path, Path]:
-    """Return SQLite's own files, whose content it may move into the store's when it opens it."""
+    """Return SQLite's own files, whose content it may move into the store on opening."""
     return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")
 
 
 def unsettled(path: Path) -> list[Path]:
-    """Return those of SQLite's files beside a store that are not empty."""
+    """Return SQLite's files next to a store that are not empty."""
     return [file for file in beside(path) if file.exists() and file.stat().st_size > 0]
 
 
@@ -49,7 +49,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_rest(path: Path) -> None:
-    """Remove the digest durably, before the first write; fine when there is none.
+    """Remove the digest durably, before the first write; no error if it is missing.
 
     Raises:
         OSError: It could not be removed, so nothing may be written.
@@ -61,7 +61,7 @@ def remove_rest(path: Path) -> None:
 
 
 def write_rest(path: Path) -> bool:
-    """Write the digest of a store that nobody uses, atomically and durably.
+    """Write the digest of an unused store, atomically and durably.
 
     The caller owns the store alone and has no connection open: closing the file here would drop
     the locks that SQLite holds on it in this process.
@@ -70,7 +70,7 @@ def write_rest(path: Path) -> bool:
         Whether it was written; not when the file is larger than `REST_BYTES_MAX`.
 
     Raises:
-        OSError: It could not be written. Whatever is stored is stored.
+        OSError: It could not be written. Stored events stay stored.
     """
     if path.stat().st_size > REST_BYTES_MAX:
         return False
@@ -109,10 +109,10 @@ def settle(path: Path, busy_limit: timedelta) -> None:
 
 
 def rest_problem(path: Path) -> str | None:
-    """Compare a store that nobody uses with its digest.
+    """Compare an unused store with its digest.
 
     Returns:
-        What is wrong, in a sentence; none when every byte is as it was left.
+        The error, in a sentence; None if every byte is as it was left.
     """
     held = unsettled(path)
     if held:

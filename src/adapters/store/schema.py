@@ -1,6 +1,6 @@
-"""Tables of the store, how a connection to it is made, and which files are accepted.
+"""Tables of the store, its connection settings, and the accepted files.
 
-A later schema is migrated to by one process that owns the store alone (`lock`), so that no older
+One process that owns the store alone (`lock`) migrates it to a later schema, so that no older
 process ever writes into it.
 """
 
@@ -12,7 +12,7 @@ from watchkeeper.adapters.store.failures import SQLITE_ERRORS, failures_named
 from watchkeeper.ports.event_store import StoreFailure
 
 APPLICATION_ID = 0x776B7072
-"""`wkpr` in ASCII, in the header of the file: `file` and SQLite can tell whose it is."""
+"""`wkpr` in ASCII, in the header of the file: `file` and SQLite can identify it by this."""
 
 SCHEMA_VERSION = 1
 
@@ -35,7 +35,7 @@ _TABLES = (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE
 ) STRICT""",
-    # AUTOINCREMENT: a position is never given twice, even after the newest rows are gone.
+    # AUTOINCREMENT: a position is never reused, even if the newest rows are removed.
     """CREATE TABLE events (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     stream INTEGER NOT NULL REFERENCES streams (id),
@@ -132,7 +132,7 @@ def schema_objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str 
 
 
 def expected_objects() -> dict[tuple[str, str], str | None]:
-    """Return what `schema_objects` gives for a store that nobody tampered with."""
+    """Return the result of `schema_objects` for an intact store."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
         create(connection)
@@ -142,7 +142,7 @@ def expected_objects() -> dict[tuple[str, str], str | None]:
 
 
 def is_ready(path: Path, *, busy_limit: timedelta) -> bool:
-    """Say whether a file needs no preparing: not blank and, if ours, in WAL mode.
+    """Return whether a file needs no preparing: not blank and, if ours, in WAL mode.
 
     Raises:
         sqlite3.Error: It is no SQLite file, or could not be opened.

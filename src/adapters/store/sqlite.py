@@ -57,11 +57,11 @@ _NO_LIMIT = -1
 
 
 def open_store(path: Path, *, busy_limit: timedelta = BUSY_LIMIT) -> "SqliteStore":
-    """Open the store in a file, creating it when there is none.
+    """Open the store in a file; create it if it is missing.
 
     Args:
-        path: The file; its folder exists. Other files are kept beside it.
-        busy_limit: How long an append waits for those of other processes.
+        path: The file; its folder exists. Other files are kept next to it.
+        busy_limit: How long an append waits for appends of other processes.
 
     Raises:
         StoreFailure: It could not be opened; the message says what to do.
@@ -70,7 +70,7 @@ def open_store(path: Path, *, busy_limit: timedelta = BUSY_LIMIT) -> "SqliteStor
 
 
 def open_at_rest(path: Path, *, busy_limit: timedelta = BUSY_LIMIT) -> "SqliteStore | None":
-    """Open a store that can only be read where it is; none where it is not one."""
+    """Open a read-only store; None if it is not one."""
     database = database_at_rest(path, busy_limit=busy_limit)
     return None if database is None else SqliteStore(database)
 
@@ -100,14 +100,14 @@ class SqliteStore:
     """See `ports.event_store.EventStore` for the contract. Any thread may call any method."""
 
     def __init__(self, database: Database) -> None:
-        """Take over an open database; `open_store` is the way to make one."""
+        """Use an open database; call `open_store` to create one."""
         self.database = database
         self._ids = _Ids()
         self._guarded = False
 
     @property
     def kind(self) -> str:
-        """What it stands on; see the port."""
+        """The kind of storage; see the port."""
         return "sqlite"
 
     def __enter__(self) -> Self:
@@ -187,13 +187,13 @@ class SqliteStore:
         batch.guarded = True
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Keep all other writers out until the first append of a block; see the port."""
+        """Block all other writers until the first append of a block; see the port."""
         return self.database.exclusive()
 
     def insert(self, events: Sequence[tuple[str, int, str, bytes]]) -> list[int]:
-        """Store events whose versions the caller has given, in one transaction, all or none.
+        """Store events with versions from the caller, in one transaction, all or nothing.
 
-        This is the way of the `eventsourcing` library, where a stream may also begin at 0.
+        The `eventsourcing` library uses this; there a stream may also begin at 0.
 
         Args:
             events: Stream, version, topic and final bytes of each, in order.
@@ -222,7 +222,7 @@ class SqliteStore:
         return positions
 
     def answer(self, key: str, *, digest: bytes = b"") -> Appended | None:
-        """Return what the append with a key stored; see the port."""
+        """Return the result of the append with a key; see the port."""
         with self.database.reading("look up a key") as connection:
             return _answer(connection, key, digest)
 
@@ -241,11 +241,11 @@ class SqliteStore:
         return list(map(Recorded._make, rows))
 
     def pages(self, stream: str | None = None, *, after: int = 0) -> Iterator[list[Recorded]]:
-        """Yield what is stored page by page; see the port."""
+        """Yield the events page by page; see the port."""
         return pages_of(self, stream, after=after)
 
     def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
-        """Return what `read_all` returns, with the bytes of events of these topics only."""
+        """Return the same as `read_all`, with the bytes of events of these topics only."""
         asked = json.dumps(sorted(topics))
         with self.database.reading("read") as connection:
             rows = connection.execute(_SKIM, (asked, after, limit)).fetchall()
@@ -260,7 +260,7 @@ class SqliteStore:
     def streams(self, prefix: str) -> list[str]:
         """Return the names of all streams that start with a prefix, sorted by their bytes."""
         with self.database.reading("read") as connection:
-            # Names with one prefix stand together, and the index gives them in order.
+            # Names with one prefix are adjacent, and the index gives them in order.
             names = connection.execute(
                 "SELECT name FROM streams WHERE name >= ? ORDER BY name", (prefix,)
             )
@@ -288,12 +288,12 @@ class SqliteStore:
 
     def wait(self, *, after: int, limit: timedelta) -> bool:
         """Wait until the ledger holds an event after a position, by any process, or the limit."""
-        # Who only reads would wait for ever on a file that nobody writes to any more.
+        # A reader would wait for ever on a file that no process writes to any more.
         self.database.expect_same_file()
         return self.database.feed.wait(lambda: self.newest() > after, limit)
 
     def close(self) -> None:
-        """Release the store, and leave its file at rest when nobody else uses it."""
+        """Release the store, and leave its file at rest if no other process uses it."""
         self.database.close()
 
     def _keep(self, batch: _Batch) -> None:

@@ -1,10 +1,11 @@
-"""Proves a store file, trusting nothing in it: neither SQLite's structures nor what wrote them.
+"""Verifies a store file and trusts neither SQLite's structures nor its writer.
 
-Found are: a changed byte anywhere in a file at rest; and in any file an event whose name, version,
-topic, bytes or hash was changed, and one that was removed, added or moved. Not found, in a file
-that is not at rest: the newest events, removed together with every counter that speaks of them.
-Whoever changes an event may also recompute all hashes after it. Against both, heads are kept
-elsewhere.
+Found: a changed byte anywhere in a file at rest. Found in any file: an event whose name, version,
+topic, bytes or hash was changed, and one that was removed, added or moved.
+
+Not found in a file that is not at rest: the newest events, removed together with every counter that
+mentions them. An attacker who changes an event can also recompute all hashes after it. Heads are
+stored elsewhere against both.
 """
 
 import sqlite3
@@ -38,7 +39,7 @@ from watchkeeper.ports.event_store import StoreFailure
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """What verifying a store found.
+    """The result of verifying a store.
 
     Attributes:
         problems: What is wrong, at most `PROBLEMS_MAX`; empty when the store is intact.
@@ -56,25 +57,25 @@ class StoreReport:
 
 
 def verify_store(path: Path, jobs: Jobs = ALONE) -> StoreReport:
-    """Check a whole store file. Changes no file, and makes nobody else wait for long.
+    """Check a whole store file. Changes no file and blocks no other process for long.
 
-    While another process, or this one, has the store open, the events are checked but not the
-    whole file; so close it before. Contents of events and status rows are the caller's to check.
+    While this or another process has the store open, the events are checked but not the whole
+    file; so close it before. The caller must check the contents of events and status rows.
 
     Args:
         path: The store's file.
-        jobs: How many processes may be used; what is found is the same.
+        jobs: How many processes may be used; the findings are the same.
 
     Raises:
-        StoreFailure: Nothing can be said: no such file, not readable, of a newer watchkeeper, or a
-            process that verified a part of it was killed.
+        StoreFailure: No verdict: the file is missing, unreadable or of a newer watchkeeper, or a
+        process that verified a part of it was killed.
     """
     if not path.is_file():
         raise StoreFailure(f"{path}: there is no store to verify. Name the store's file.")
     try:
         lock = UseLock(path, create=False)
     except FileNotFoundError:
-        # A copy that nobody has opened since. An auditor may not be allowed to create the lock.
+        # An unopened copy. An auditor may not be allowed to create the lock.
         return _verify_unused(path, None, jobs)
     except OSError as error:
         raise _unreadable(path, error) from error
@@ -140,7 +141,7 @@ def _unreadable(path: Path, error: OSError) -> StoreFailure:
 def _report(
     path: Path, parameters: str, problems: list[Problem], notes: list[str], jobs: Jobs
 ) -> StoreReport:
-    """Check the content over one connection; add to what was found about the file before."""
+    """Check the content over one connection; add to the findings about the file."""
     seen = Seen()
     found = list(problems)
     try:
@@ -156,7 +157,7 @@ def _report(
         finally:
             connection.close()
     except SQLITE_ERRORS as error:
-        # A damaged header can look like any failure; then the digest has already told.
+        # A damaged header can look like any failure; then the digest has already shown it.
         if primary_code(error) in UNDECIDED and not found:
             raise failure(error, path, "verify") from error
         found.append(damaged(error))

@@ -1,1 +1,1 @@
-"""Where events are published to: a file, a webhook, Pub/Sub; one module each."""
+"""Targets that events are published to: a file, a webhook or Pub/Sub."""

@@ -1,4 +1,4 @@
-"""Reads the addresses of `--publish` and makes the targets that they name."""
+"""Parses the addresses of `--publish` and creates their targets."""
 
 import hashlib
 import re
@@ -20,7 +20,7 @@ SECRET_VARIABLE = "WATCHKEEPER_WEBHOOK_SECRET"
 """Holds the secret that webhooks are signed with, unless an address names another variable."""
 
 SECRET_BYTES_MIN = 24
-"""Of a webhook's secret, as Standard Webhooks asks."""
+"""Limits of a webhook's secret, as Standard Webhooks requires."""
 
 _TOPIC = re.compile(
     r"pubsub://(projects/[a-z0-9][a-z0-9.:-]{1,62}/topics/[A-Za-z][\w.~+%-]{2,254})"
@@ -37,14 +37,14 @@ class TargetMistake(Exception):
 
 
 def targets(addresses: Sequence[str], environment: Mapping[str, str]) -> list[EventTarget]:
-    """Make the targets of some addresses.
+    """Create the targets of some addresses.
 
     Args:
         addresses: As they were given.
         environment: Where the secrets of webhooks are.
 
     Raises:
-        TargetMistake: One of them cannot be published to, or stands there twice.
+        TargetMistake: One of them cannot be published to, or occurs twice.
     """
     made = [target(address, environment) for address in addresses]
     names = [one.key for one in made]
@@ -55,7 +55,7 @@ def targets(addresses: Sequence[str], environment: Mapping[str, str]) -> list[Ev
 
 
 def target(address: str, environment: Mapping[str, str]) -> EventTarget:
-    """Make the target of one address.
+    """Create the target of one address.
 
     Raises:
         TargetMistake: It cannot be published to.

@@ -1,4 +1,4 @@
-"""A file of JSON lines as a target: one CloudEvent in structured mode on each line."""
+"""A JSON-lines file as a target: one CloudEvent in structured mode on each line."""
 
 import errno
 import fcntl
@@ -16,7 +16,7 @@ BATCH_MAX = 500
 """Events in one write: a page of the ledger."""
 
 _BEGINS = b'{"specversion":"1.0",'
-"""How every line begins that is ours."""
+"""The start of every line of ours."""
 
 _BLOCK = 65_536
 
@@ -24,9 +24,9 @@ _BLOCK = 65_536
 class FileTarget:
     """Appends events to one file.
 
-    The file is opened anew for each batch, so that it may be rotated by renaming. A last line that
-    a crash left torn is cut off, and events that it holds already are not written again: both are
-    asked of the file itself, under a lock.
+    The file is opened again for each batch, so that it may be rotated by renaming. A last line that
+    a crash left torn is cut off, and events that the file already holds are not written again. Both
+    are checked in the file itself, under a lock.
 
     Args:
         path: The file; its folder exists.
@@ -42,7 +42,7 @@ class FileTarget:
         self.key = key
 
     def send(self, events: Sequence[CloudEvent]) -> None:
-        """Append what the file does not hold yet, durably; see the port."""
+        """Append events that the file lacks, durably; see the port."""
         try:
             with _locked(self._path) as file:
                 self._append(file, events)

@@ -1,9 +1,9 @@
-"""A Pub/Sub topic as a target, by Google's own client. It names no credentials: those are Google's.
+"""A Pub/Sub topic as a target, through Google's own client.
 
-The client's queueing `publish` is not used: with ordering keys it retries for ever in the
-background, pauses a key after an error, and loses in between what is confirmed and what is not.
-Its plain `Publish` call says for each request whether all of it is stored. So no key is ever
-paused, and there is nothing to resume.
+Credentials are Google's own and are not configured here. The client's queueing `publish` is not
+used. With ordering keys it retries for ever in the background and pauses a key after an error. It
+then loses track of what was confirmed. Its plain `Publish` call says for each request whether all
+of it is stored. So no key is ever paused, and there is nothing to resume.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,10 +26,10 @@ BATCH_MAX = 500
 """Events in one `send`: a page of the ledger, and below the 1,000 messages of a request."""
 
 REQUEST_BYTES_MAX = 8_000_000
-"""Of one request; Pub/Sub takes 10 MB with all that stands around the data."""
+"""Maximum size of a request; Pub/Sub takes 10 MB including everything around the data."""
 
 _AROUND_BYTES = 2_000
-"""More than what stands around one event's data."""
+"""Upper bound on the overhead of one event's data."""
 
 _REASON_LENGTH_MAX = 300
 
@@ -62,7 +62,7 @@ class PubsubTarget:
         """Publish events; see the port."""
         try:
             if self._client is None:
-                # This one knows the emulator's variable; the calls are those of its base.
+                # This class knows the emulator's variable; its base has the calls.
                 self._client = pubsub_v1.PublisherClient()
             for request in _requests([e for e in events if e.id not in self._confirmed]):
                 self._publish(request)
@@ -89,8 +89,8 @@ class PubsubTarget:
             timeout=REQUEST_LIMIT.total_seconds(),
         )
         if len(answer.message_ids) != len(events):
-            told = f"{len(answer.message_ids)} of {len(events)} messages were confirmed"
-            raise Unavailable(self.name, told)
+            reason = f"{len(answer.message_ids)} of {len(events)} messages were confirmed"
+            raise Unavailable(self.name, reason)
         self._confirmed.update(event.id for event in events)
 
 

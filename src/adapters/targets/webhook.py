@@ -1,4 +1,7 @@
-"""A webhook as a target: one signed POST for each event, by Standard Webhooks and CloudEvents."""
+"""A webhook as a target: one signed POST for each event.
+
+It follows Standard Webhooks and CloudEvents.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,16 +24,16 @@ STEP_LIMIT = timedelta(seconds=10)
 """Connecting, writing, or waiting for the next byte of an answer."""
 
 ANSWER_BYTES_MAX = 65_536
-"""Read of an answer, so that its connection can be used again; a longer one is cut off."""
+"""Bytes read of an answer, so that its connection can be reused; a longer one is cut off."""
 
 _PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
-"""What stands in a header as it is; CloudEvents has all else percent-encoded."""
+"""Characters that stay unchanged in a header; CloudEvents percent-encodes all others."""
 
 
 class WebhookTarget:
     """Posts events to one URL, in binary mode; only a 2xx answer confirms.
 
-    Redirects are not followed: they would carry events to where nobody sent them.
+    Redirects are not followed: they would carry events to an unintended place.
 
     Args:
         url: Where to post.
@@ -45,7 +48,7 @@ class WebhookTarget:
     def __init__(
         self, url: str, name: str, key: str, secret: str, *, is_structured: bool = False
     ) -> None:
-        """Make the client; nothing is sent yet."""
+        """Create the client; nothing is sent yet."""
         self.name = name
         self.key = key
         self._url = url
@@ -84,7 +87,7 @@ class WebhookTarget:
 
     def _message(self, event: CloudEvent) -> tuple[dict[str, str], bytes]:
         if self._is_structured or not event.is_json:
-            # What is signed must be a text; other bytes stand in base64 there.
+            # The signed part must be text; other bytes are in base64 there.
             headers, body = {"content-type": STRUCTURED}, structured(event)
         else:
             plain, body = binary(event)
@@ -99,7 +102,7 @@ class WebhookTarget:
         return {**headers, **signed}, body
 
     def _read(self, answer: httpx.Response, deadline: clock.Deadline) -> None:
-        """Read the rest of an answer, within limits; what it says is of no interest."""
+        """Read the rest of an answer, within limits, and ignore it."""
         read = 0
         for block in answer.iter_raw():
             read += len(block)
@@ -108,7 +111,7 @@ class WebhookTarget:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> timedelta | None:
-    """Return how long an answer asks us to wait: seconds, or until a date; none when it does not.
+    """Return how long an answer asks us to wait, by seconds or a date; None if it does not.
 
     >>> retry_after({"retry-after": "120"}, datetime.now(UTC))  # doctest: +ELLIPSIS
     datetime.timedelta(seconds=120)

@@ -1,1 +1,1 @@
-"""Trackers: metrics in a JSON-lines file, and W&B's, online and offline."""
+"""Trackers: metrics from a JSON-lines file, or from W&B online or offline."""

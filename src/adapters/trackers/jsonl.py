@@ -37,21 +37,21 @@ METRICS_MAX = 64
 """As many as `TrackerFacts` promises; the newest stay."""
 
 STATES = frozenset({"running", "finished", "failed"})
-"""What a tracker line may say; all else is `unknown`."""
+"""Valid states in a tracker line; all others are `unknown`."""
 
 _EXCERPT_LENGTH = 80
 _TIME: TypeAdapter[AwareDatetime] = TypeAdapter(AwareDatetime)
 
 Row = tuple[str, dict[str, Any]]
-"""Where a line stands, in words, and what it holds."""
+"""The place of a line, in words, and its content."""
 
 
 @dataclass(slots=True)
 class JsonlTracker:
     """Reads the beginning and the end of one file; never the whole of a long one.
 
-    Id and name are given as they stand in the newest tracker line that was read: whether they are
-    the contract's is for the rules to say.
+    Id and name come unchanged from the newest tracker line that was read. The rules check whether
+    they match the contract.
 
     Args:
         url: Path or URL of the file, for any store that fsspec knows.
@@ -70,7 +70,7 @@ class JsonlTracker:
         self._filesystems = Filesystems(self.limit)
 
     def read(self) -> TrackerFacts | None:
-        """Return the newest facts, or none while the file is missing or names no run yet.
+        """Return the newest facts, or None while the file is missing or names no run yet.
 
         A last line that is still being written is left out, and so is the half line that a killed
         writer leaves; where the next start went on in the same line, its part of it counts.
@@ -83,14 +83,14 @@ class JsonlTracker:
         return time_limit.call(self._source, self.limit, self._read)
 
     def history(self) -> MetricHistory | None:
-        """Return the newest points, or none while the file is missing; see the port.
+        """Return the newest points, or None while the file is missing; see the port.
 
-        Of a file that has only grown since the last reading, what is new is read.
+        If a file has only grown since the last reading, only its new lines are read.
 
         Raises:
             Unavailable: See `read`.
         """
-        # Another name than that of `read`: one that hangs is no reason to refuse the other.
+        # A different name than for `read`: if one hangs, the other still works.
         return time_limit.call(f"history {self._source}", self.limit, self._history)
 
     def names(self, display_name: str) -> TrackerNames:
@@ -121,7 +121,7 @@ class JsonlTracker:
         rows = _rows(self._source, tail, start)
         named = [row for row in rows if "tracker" in row[1]]
         if not named:
-            # Of the first start only the beginning of the file tells. The line that is cut off at
+            # Only the beginning of the file shows the first start. The line that is cut off at
             # the end of what was read counts as one that is still being written.
             named = [row for row in _rows(self._source, head, 0) if "tracker" in row[1]]
         if not named and not rows:
@@ -195,7 +195,7 @@ def _rows(source: str, content: bytes, start: int) -> list[Row]:
 
 
 def _wrong(source: str, place: str, row: dict[str, Any]) -> str:
-    """Return what is wrong with a row, so that it alone is left out; empty for a good one."""
+    """Return the error of a row, so that only this row is left out; empty for a good one."""
     try:
         if "step" in row:
             _step(source, place, row["step"])
@@ -210,7 +210,7 @@ def _wrong(source: str, place: str, row: dict[str, Any]) -> str:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    """Read one line; none where it is no JSON object, not even at its end."""
+    """Read one line; None if it is no JSON object, not even at its end."""
     try:
         # Python's reader takes NaN, Infinity and -Infinity, which JSON proper does not have.
         found: Any = parse_json(line)
@@ -224,7 +224,7 @@ _TEARS_MAX = 32
 
 
 def _after_tear(line: bytes) -> dict[str, Any] | None:
-    """Return the object that a line ends with, after what a killed writer left; none without one.
+    """Return the object at a line's end, after a killed writer's rest; None if there is none.
 
     Only one opening brace can begin it: an object within it ends before the line does.
     """
@@ -257,7 +257,7 @@ def _facts(source: str, url: str, named: Row, rows: list[Row]) -> TrackerFacts:
         step = _step(source, place, row["step"])
         for name, value in row.items():
             if name not in ("step", "time") and _is_number(value):
-                # Put in anew, so that the newest stand last.
+                # Inserted again, so that the newest come last.
                 metrics.pop(name, None)
                 metrics[name] = _float(source, place, name, value)
     heartbeat = next(((place, row["time"]) for place, row in reversed(rows) if "time" in row), None)

@@ -1,4 +1,4 @@
-"""Reads on in a growing file of JSON lines: what was read before is not read again."""
+"""Reads new lines of a growing JSON-lines file, without reading old ones again."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Rows = Callable[[bytes, int], list[tuple[str, dict[str, Any]]]]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What was read of a file.
+    """The part of a file that was read.
 
     Attributes:
         offset: Where the next line begins.
@@ -38,7 +38,7 @@ class Kept:
 def read_on(
     kept: Kept, size: int, read: Bytes, rows: Rows, point: Callable[[str, dict[str, Any]], Point]
 ) -> Kept:
-    """Return what is known once the rest of the file is read.
+    """Read the rest of the file and return all known data.
 
     Args:
         kept: What was read before.
@@ -50,10 +50,10 @@ def read_on(
     start, skipped, points = kept.offset - len(kept.before), len(kept.before) - 1, kept.points
     content = read(start, size) if 0 < kept.offset <= size <= kept.offset + FIRST_BYTES else b""
     if not content or not content.startswith(kept.before):
-        # Never read, written anew, cut, or grown by more than is read at once.
+        # Never read, rewritten, truncated, or grown by more than is read at once.
         start, skipped, points = max(0, size - FIRST_BYTES), 0, ()
         content = read(start, size)
-    # From a line end on, so that the line before it is not taken for half of one.
+    # Start at a line end, so that the line before it does not count as half a line.
     new = [point(*row) for row in rows(content[skipped:], start + skipped) if "step" in row[1]]
     end = content.rfind(b"\n") + 1
     before = content[max(0, end - _CHECKED_BYTES) : end]

@@ -1,4 +1,4 @@
-"""Turns logged rows into a metric history: the newest points of the columns that rules read."""
+"""Builds a metric history from logged rows: the newest points of used columns."""
 
 import math
 import re
@@ -21,7 +21,7 @@ _RANKS = tuple(
         r"loss|bpb|perplexity",
     )
 )
-"""Which metrics come first: what tells of divergence, then of speed, then of the rest."""
+"""The order of metrics: first those that show divergence, then speed, then the rest."""
 
 STEP_KEYS = (
     "trainer.num_train_steps",
@@ -42,7 +42,7 @@ STEP_KEYS = (
 Hugging Face's scripts; the first that holds a count wins."""
 
 _OUTER_MAX = 4
-"""How deep a configuration is searched."""
+"""Maximum depth of the search in a configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Point:
 
     Attributes:
         step: The training's own step.
-        at: When it was logged, in seconds since 1970; none where nobody tells.
-        values: What was logged, NaN and infinities included.
+        at: When it was logged, in seconds since 1970; None if unknown.
+        values: The logged values, including NaN and infinities.
     """
 
     step: int
@@ -61,7 +61,7 @@ class Point:
 
 
 def history_of(points: Sequence[Point]) -> MetricHistory:
-    """Return the newest points as columns; times only where every one of them has one.
+    """Return the newest points as columns; times only if every point has one.
 
     >>> history_of([Point(1, None, {"loss": 3.0}), Point(2, None, {"loss": float("inf")})])
     MetricHistory(steps=(1, 2), times=(), columns={'loss': (3.0, nan)}, not_finite={'loss': (2,)})
@@ -105,7 +105,7 @@ def _rank(name: str) -> int:
 
 
 def final_step_of(config: object) -> int | None:
-    """Return how many steps a configuration asks for; none where it does not say.
+    """Return the number of steps in a configuration; None if it has no such number.
 
     >>> final_step_of({"trainer": {"num_train_steps": 4768}}), final_step_of({"max_steps": -1})
     (4768, None)

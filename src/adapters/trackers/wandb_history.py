@@ -1,8 +1,8 @@
-"""Reads a run's history in bulk with W&B's own client: the part of `wandb_reader` for series.
+"""Reads a run's history in bulk with W&B's own client, for `wandb_reader`.
 
-Asked for is what W&B's own charts ask for, its sampled history: one series for each metric, within
-a window of rows so small that nothing is sampled out. A scan of all rows would bring every metric
-of each, and would download the run's exported history anew at each check.
+It requests the same sampled history as W&B's own charts: one series for each metric. The window of
+rows is so small that nothing is sampled out. A scan of all rows would read every metric of each
+row, and would download the run's exported history again at each check.
 """
 
 import json
@@ -15,7 +15,7 @@ from watchkeeper.adapters.trackers.metric_points import chosen
 from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX
 
 STEP_METRIC = "global_step"
-"""What training loops call their own step, where it is not W&B's count of rows."""
+"""Names that training loops use for their own step, if it is not W&B's count of rows."""
 
 SERIES_AT_ONCE = 8
 """Series in one request; of a long run one request then brings some megabytes."""
@@ -37,12 +37,12 @@ def read_history(run: Any, after: int, limit: timedelta) -> dict[str, Any]:
 
     Args:
         run: The client's run.
-        after: W&B's number of the newest row that is known already; -1 for none.
-        limit: After this no more series are asked for: the first ones are those that matter.
+        after: W&B's number of the newest known row; -1 if no row is known.
+        limit: After this time no more series are requested; the first ones matter most.
 
     Returns:
-        `whole`: what was known before is void; `last`: the newest row's number; `rows`: for each
-        W&B's number, the training's own step or none, the time, and values by metric.
+        `whole`: rows known before are void; `last`: the newest row's number; `rows`: for each
+        W&B's number, the training's own step or None, the time, and values by metric.
     """
     deadline = clock.Deadline.after(limit)
     last = int(run.lastHistoryStep)
@@ -71,8 +71,8 @@ def _window(run: Any, last: int) -> int:
 def _names(run: Any) -> Sequence[str]:
     """Return the metrics that the server knows, without W&B's own."""
     # Asked for with the last step, so they are there.
-    told: Any = run._attrs.get("historyKeys") or {}
-    keys = cast("Mapping[str, Any]", told.get("keys") or {})
+    known: Any = run._attrs.get("historyKeys") or {}
+    keys = cast("Mapping[str, Any]", known.get("keys") or {})
     return [name for name in keys if not name.startswith("_")]
 
 

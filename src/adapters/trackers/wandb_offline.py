@@ -1,8 +1,8 @@
-"""Reads a run from what W&B's client leaves on disk in offline mode, by W&B's own tool.
+"""Reads a run from W&B's offline files on disk, with W&B's own tool.
 
 Each start of the training leaves one folder `offline-run-DATE_TIME-ID`, so a run has several. The
-client writes its log in blocks of 32 KiB and keeps the last one to itself: while a run lives, the
-file may name no run at all yet, and after a kill it never says that the run ended.
+client writes its log in blocks of 32 KiB and holds back the last one. While a run lives, the file
+may therefore not name any run yet. After a kill it never says that the run ended.
 """
 
 import importlib.metadata
@@ -71,7 +71,7 @@ class OfflineWandbTracker:
     )
 
     def read(self) -> TrackerFacts | None:
-        """Return the facts of a run that has ended, or none before its first start.
+        """Return the facts of a run that has ended, or None before its first start.
 
         Raises:
             Unavailable: The newest start has not said that it ended: what it logs is still
@@ -80,7 +80,7 @@ class OfflineWandbTracker:
         return time_limit.call(self._source, self.limit, self._read)
 
     def history(self) -> MetricHistory | None:
-        """Return the newest rows that are on disk, or none before the run's first start.
+        """Return the newest rows that are on disk, or None before the run's first start.
 
         While a run lives, what it logged last is still buffered: the newest row's time says so.
 
@@ -148,12 +148,12 @@ class OfflineWandbTracker:
         try:
             return self._inspected(folder)
         except Unavailable as error:
-            # A killed start may have left half a block; the newest start stands for itself.
+            # A killed start may have left half a block; the newest start is read separately.
             logger.info("%s: %s is left out: %s", self._source, folder.name, error.reason)
             return None
 
     def _inspected(self, folder: Path) -> dict[str, Any] | None:
-        """Return what W&B's tool says of a folder; none where it names no run yet."""
+        """Return W&B's tool's answer for a folder; None if it names no run yet."""
         file = folder / f"run-{self.part.id}.wandb"
         try:
             stamp = _stamp(file)
@@ -167,7 +167,7 @@ class OfflineWandbTracker:
         return found if found["run_id"] else None
 
     def _forget(self, folders: list[Path]) -> None:
-        """Keep the newest reading of each folder that is still looked at."""
+        """Cache the newest reading of each folder that is still in use."""
         newest = {stamp[0]: stamp for stamp in self._read_before}
         files = {str(f / f"run-{self.part.id}.wandb") for f in folders}
         kept = {stamp for path, stamp in newest.items() if path in files}
@@ -192,7 +192,7 @@ class OfflineWandbTracker:
 
 
 def inspect(source: str, file: Path, limit: timedelta) -> dict[str, Any]:
-    """Ask W&B's tool what a record log holds.
+    """Query W&B's tool for the content of a record log.
 
     Args:
         source: For messages.
@@ -227,7 +227,7 @@ def inspect(source: str, file: Path, limit: timedelta) -> dict[str, Any]:
 
 
 def history_rows(source: str, file: Path, limit: timedelta) -> tuple[Row, ...]:
-    """Ask W&B's tool for the newest rows that a record log holds.
+    """Query W&B's tool for the newest rows of a record log.
 
     Raises:
         Unavailable: See `inspect`.

@@ -1,8 +1,8 @@
-"""Reads the history in one offline W&B file by W&B's own tool: a program of its own.
+"""A program that reads the history in one offline W&B file with W&B's tool.
 
 The tool prints every record of the file. They are read as a stream, so that a file of any length
-takes little memory, and the newest rows are told. One question on standard input, one answer on
-standard output, JSON.
+takes little memory, and only the newest rows are returned. It reads one question in JSON on
+standard input and writes one answer in JSON on standard output.
 """
 
 import json
@@ -22,7 +22,7 @@ def main() -> None:
     """Answer the question on standard input: `file`."""
     file = str(json.load(sys.stdin)["file"])
     command = [sys.executable, "-P", "-m", "wandb", "leet", "inspect", "--json", file]
-    # Whoever started us ends our whole group at the limit, this child included.
+    # The parent ends our whole group at the limit, including this child.
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as tool:
         assert tool.stdout is not None, "a pipe was asked for"
         rows = newest_rows(tool.stdout)

@@ -1,4 +1,4 @@
-"""Reads a run from a W&B server, live, with W&B's own client in a process of its own."""
+"""Reads a live run from a W&B server, with W&B's client in its own process."""
 
 import json
 import os
@@ -37,10 +37,10 @@ REQUEST_LIMIT = timedelta(seconds=10)
 """For one request of the client."""
 
 GRACE = timedelta(seconds=3)
-"""How long after the limit the client is killed; at the limit it is to give up by itself."""
+"""How long after the limit the client is killed; at the limit it should give up by itself."""
 
 RATE_PAUSE = timedelta(seconds=60)
-"""Nothing is asked for this long after a 429; the client does not pass on what the server wants."""
+"""Pause of requests after a 429; the client does not pass on the server's wish."""
 
 KEY = "WANDB_API_KEY"
 """The one place that the key is read from; it is passed on by the environment only."""
@@ -78,7 +78,7 @@ class WandbTracker:
     _last: int = field(default=-1, init=False)
 
     def read(self) -> TrackerFacts | None:
-        """Return what the server shows now, or none where its project has no such run.
+        """Return the server's current facts, or None if its project has no such run.
 
         Raises:
             Unavailable: No key, no answer, an error of the server, or an answer that lacks
@@ -94,7 +94,7 @@ class WandbTracker:
         return None
 
     def history(self) -> MetricHistory | None:
-        """Return the newest rows of the run's history, or none where there is no such run yet.
+        """Return the newest rows of the run's history, or None if there is no such run yet.
 
         Raises:
             Unavailable: See `read`.
@@ -113,7 +113,7 @@ class WandbTracker:
         return history_of(points_of(self._known))
 
     def names(self, display_name: str) -> TrackerNames:
-        """Return which other runs of the project bear a name, and which one this id bears.
+        """Return the project's other runs with a name, and the name of the run with this id.
 
         Raises:
             Unavailable: See `read`; a project that can't be seen says nothing of its names.
@@ -130,12 +130,12 @@ class WandbTracker:
         return f"tracker wandb {part.entity}/{part.project}/{part.id}"
 
     def _ask(self, source: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the client's answer; the key stands in no part of it.
+        """Return the client's answer; no part of it contains the key.
 
         Args:
             source: For messages.
-            asked: `display_name` for who bears a name, or `after` for the rows after one; empty to
-                read the run.
+            asked: `display_name` for the runs with a name, or `after` for the rows after one; empty
+            to read the run.
         """
         if self._pause is not None and not self._pause.expired():
             raise Unavailable(source, "rate limited (429) a moment ago, so not asked again yet")
@@ -151,7 +151,7 @@ class WandbTracker:
             "request_s": self.request_limit.total_seconds(),
             **asked,
         }
-        # A home of its own: no settings or keys of whoever runs the watch are read or written.
+        # A separate home: the watch's user's settings and keys are neither read nor written.
         with tempfile.TemporaryDirectory(
             prefix="watchkeeper-wandb-", ignore_cleanup_errors=True
         ) as home:
@@ -180,14 +180,14 @@ class WandbTracker:
         return answer
 
     def _said(self, text: str) -> str:
-        """Say in our words what the client says when time runs out: it blames its helper."""
+        """Explain the client's timeout error in our words: it blames its helper."""
         for words, limit in ((_TOO_LATE, self.limit), (_NO_RESPONSE, self.request_limit)):
             if words in text:
                 return f"no answer within {limit.total_seconds():g} s"
         return text[:_SAYS_MAX]
 
     def _refuse(self, source: str, status: int, says: str) -> None:
-        """Say what an HTTP status means, where there is one."""
+        """Explain an HTTP status, if there is one."""
         if status == 429:
             self._pause = clock.Deadline.after(RATE_PAUSE)
         if status in _MEANT:
@@ -232,7 +232,7 @@ def _time(source: str, text: str) -> datetime:
 
 
 def _status_retried(home: Path) -> int:
-    """Return the HTTP status that the client's helper retried last; 0 where it logged none.
+    """Return the HTTP status that the client's helper retried last; 0 if it logged none.
 
     The client waits for as long as a busy server wants, and then says only that time ran out.
     """

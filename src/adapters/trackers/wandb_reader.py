@@ -1,8 +1,9 @@
-"""Reads one W&B run with W&B's own client: a program of its own, started by `tracker_wandb`.
+"""A program that reads one W&B run with W&B's client, for `tracker_wandb`.
 
-The client is kept out of the watch. It starts a helper process and needs it from then on, puts
-hooks into the interpreter, keeps a run that it once read, and can be ended for certain only with
-the process that it lives in. One question on standard input, one answer on standard output, JSON.
+The client stays out of the watch. It starts a helper process that it needs from then on, installs
+hooks in the interpreter, and caches every run it reads. Only the end of its process ends it for
+certain. The program reads one question in JSON on standard input and writes one answer in JSON on
+standard output.
 """
 
 import json
@@ -27,16 +28,16 @@ TWINS_LOOKED_AT = 20
 """Runs under one display name that are looked at for a live one, the newest."""
 
 TWINS_MAX = 4
-"""Twins that are told."""
+"""Maximum number of twins in the answer."""
 
 NAMESAKES_MAX = 20
-"""Other runs of one display name that are told."""
+"""Maximum number of other runs with one display name in the answer."""
 
 TWIN_SILENT_MAX = timedelta(minutes=2)
 """A client posts a heartbeat every 30 s; one that is silent for longer is perhaps not alive."""
 
 _CAUSES_MAX = 10
-"""Exceptions behind an exception that are looked at for what the server said."""
+"""Maximum chained exceptions that are searched for the server's message."""
 
 
 class TooLate(Exception):
@@ -48,12 +49,12 @@ def main() -> None:
     question: dict[str, Any] = json.load(sys.stdin)
     signal.signal(signal.SIGALRM, _too_late)
     signal.setitimer(signal.ITIMER_REAL, question["limit_s"])
-    # The client and its helper may print: only the answer may stand in the answer's place.
+    # The client and its helper may print: only the answer may go to standard output.
     answer_to = os.dup(1)
     os.dup2(2, 1)
     try:
         answer = _read(question)
-    except Exception as error:  # noqa: BLE001 - The client raises of many kinds; all are told.
+    except Exception as error:  # noqa: BLE001 - The client raises many kinds; all are reported.
         answer = {"error": _error(error)}
     with os.fdopen(answer_to, "w") as file:
         json.dump(answer, file)
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def _too_late(number: int, frame: object) -> None:
-    """Give up the reading; the second time, which nobody expects, the alarm ends us."""
+    """Abort the reading; a second, unexpected alarm ends the process."""
     del number, frame
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(5)
@@ -71,7 +72,7 @@ def _too_late(number: int, frame: object) -> None:
 
 
 def _end_helper() -> None:
-    """End what the client started, and wait for it: not every machine's init reaps orphans."""
+    """End the client's processes and wait: not every machine's init reaps orphans."""
     helpers = psutil.Process().children(recursive=True)
     for helper in helpers:
         with suppress(psutil.NoSuchProcess):
@@ -122,7 +123,7 @@ def _read(question: dict[str, Any]) -> dict[str, Any]:
         "final_step": final_step_of(run.config),
     }
     if not any(_is_number(value) for name, value in summary.items() if name[0] != "_"):
-        # A script may switch the summary off; its newest row of history tells the same.
+        # A script may disable the summary; its newest row of history holds the same.
         found["row"] = _newest_row(run, int(found["last_step"]))
     return {"run": found, "twins": _twins(api, project, found)}
 
@@ -133,7 +134,7 @@ def _namesakes(api: Any, project: str, name: str, own: str) -> list[str]:
     A project that we may not see, or that is not there, raises: it proves nothing.
     """
     runs = api.runs(project, filters={"display_name": name}, per_page=NAMESAKES_MAX + 1)
-    # One more than is told, since our own run may be among them.
+    # One more than is reported, since our own run may be among them.
     alike = [one.id for one in islice(runs, NAMESAKES_MAX + 1) if one.name == name]
     return [one for one in alike if one != own][:NAMESAKES_MAX]
 
@@ -176,7 +177,7 @@ def _is_number(value: object) -> bool:
 
 
 def _error(error: BaseException) -> dict[str, Any]:
-    """Return what the server said, wherever the client keeps it, or else what the client says."""
+    """Return the server's message, wherever the client keeps it, else the client's."""
     for seen in _causes(error):
         if isinstance(seen, WandbApiFailedError):
             response: Any = getattr(seen, "response", None)

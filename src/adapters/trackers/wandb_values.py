@@ -1,4 +1,4 @@
-"""What both W&B trackers share: their client's environment; states, steps and metrics."""
+"""Shared code of both W&B trackers: client environment, states, steps, metrics."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _PASSED_ON = (
     "WANDB_BASE_URL", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy",
     "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
 )  # fmt: skip
-"""How the server is reached, which only the machine knows."""
+"""Variables on how to reach the server, which only the machine knows."""
 
 _NOT_FINITE = {
     "NaN": float("nan"),
@@ -32,13 +32,13 @@ Row = tuple[int, int | None, float | None, Mapping[str, Any]]
 """One row of history: W&B's number, the training's own step, the time, and what was logged."""
 
 
-def row_of(told: Sequence[Any]) -> Row:
-    """Return a row as a reading program told it.
+def row_of(answer: Sequence[Any]) -> Row:
+    """Return a row from a reading program's answer.
 
     >>> row_of([8, 4.0, 1795259927.5, {"loss": "NaN"}])
     (8, 4, 1795259927.5, {'loss': 'NaN'})
     """
-    number, own, at, values = told
+    number, own, at, values = answer
     at = at if isinstance(at, int | float) and not isinstance(at, bool) else None
     return int(number), step_of({"global_step": own}, None), at, values
 
@@ -47,7 +47,7 @@ def points_of(rows: Sequence[Row]) -> list[Point]:
     """Return the points of rows, oldest first.
 
     A row without the training's own step, as an evaluation logs it, belongs to the step before
-    it. A run that never tells its own step is counted by W&B's number.
+    it. A run that never logs its own step is counted by W&B's number.
 
     >>> rows = [(0, None, None, {"eval/loss": 3}), (7, 1, None, {"loss": "NaN", "note": "x"})]
     >>> [(point.step, dict(point.values)) for point in points_of(rows)]
@@ -112,11 +112,11 @@ def step_of(summary: Mapping[str, Any], last_step: object) -> int | None:
 
 
 def client_environment(home: str) -> dict[str, str]:
-    """Return the environment that W&B's client is run in, without a key.
+    """Return the environment for W&B's client, without a key.
 
     Args:
-        home: A folder of its own: no settings or keys of whoever runs the watch are read, and
-            nothing is left behind among their files.
+        home: A separate folder: the watch's user's settings and keys are not read, and
+        nothing is left among that user's files.
     """
     return {
         **base_environment(),
