@@ -1,4 +1,4 @@
-"""The one gate: everything that must hold before a change lands. `uv run python scripts/check.py`.
+"""Everything that must hold before a change lands.
 
 `--only NAME` runs one of them, `--fast` leaves out the tests and the wheel.
 """

@@ -1,4 +1,4 @@
-"""Writes docs/reference/commands.md and the table in README.md from the command line's own help.
+"""Writes the command reference from the command line's own help.
 
     uv run python scripts/generate_commands.py [--check]
 

@@ -1,4 +1,4 @@
-"""Writes the reference of the domain: phases, events, refusals, rules and settings.
+"""Writes the reference: phases, events, refusals, rules and settings.
 
     uv run python scripts/generate_reference.py [--check]
 

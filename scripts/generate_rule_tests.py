@@ -1,4 +1,4 @@
-"""Writes the page of the rules and their tests; `--check` says whether it is up to date.
+"""Writes the page of rules and tests; `--check` says if it is up to date.
 
     uv run python -m scripts.generate_rule_tests [--check]
 

@@ -1,4 +1,4 @@
-"""Writes docs/schemas/events: one JSON Schema for each event type that is published.
+"""Writes docs/schemas/events: a JSON Schema for each published event.
 
 Beside it docs/schemas/observation.json and docs/observation.md: what a check reads outside.
 

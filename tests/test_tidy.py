@@ -84,3 +84,15 @@ def test_a_small_module_has_two_importers() -> None:
     }
     assert lonely <= SMALL_WITH_ONE_IMPORTER
     assert len(SMALL_WITH_ONE_IMPORTER) <= 10
+
+
+FIRST_LINE_COLUMNS = 80
+DIALECT = re.compile(r"\b(told|tells|aside|beside|anew|whoever|mend|desk|office|stands)\b", re.I)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_first_line_of_a_module_is_short_and_plain(path: Path) -> None:
+    first = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]
+    assert first, "a module says what it is"
+    assert len(first) <= FIRST_LINE_COLUMNS
+    assert not DIALECT.search(first)

@@ -1,4 +1,4 @@
-"""Kills a bridge again and again while it bridges a real Ray cluster, and proves: nothing is lost.
+"""Kills a bridge of a real Ray cluster again and again: nothing may be lost.
 
     PUBSUB_EMULATOR_HOST=127.0.0.1:8085 uv run python tools/kill_bridge.py --kills 100 --seed 7
 

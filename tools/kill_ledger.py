@@ -1,4 +1,4 @@
-"""Kills whoever writes a ledger and its views, between every pair of steps, and proves both.
+"""Kills the writer of a ledger and its views between every two steps.
 
     uv run python tools/kill_ledger.py --kills 1000 --seed 7 --json
 

@@ -1,4 +1,4 @@
-"""Kills the watch again and again while it watches runs, and proves that nothing went wrong.
+"""Kills the watch again and again: nothing may go wrong with its runs.
 
     uv run python tools/kill_watch.py --kills 100 --seed 7 --json
 

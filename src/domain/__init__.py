@@ -1,1 +1,1 @@
-"""The pure core: events, state, decisions and rules. No input or output, no clock, no chance."""
+"""The pure core: events, state, decisions and rules, without input or output."""

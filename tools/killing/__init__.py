@@ -1,1 +1,1 @@
-"""The parts of `kill_watch`: the watch that is killed, the campaign of kills, the judge."""
+"""Parts of `kill_watch`: the watch that is killed, the campaign, the judge."""

@@ -1,4 +1,4 @@
-"""Named points around the appends of a ledger, at which whoever writes it kills itself.
+"""Named points around the appends of a ledger, at which the writer dies.
 
 They are wrapped around the product, which holds no switch for it. An append that is alone in its
 transaction passes `append.*`; a group, with the appends of several threads, passes `group.*`.

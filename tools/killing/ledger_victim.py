@@ -1,4 +1,4 @@
-"""The process that writes a ledger and its views until it kills itself at a named point."""
+"""Writes a ledger and its views until it kills itself at a named point."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The watch that is killed: the real one, whose ports kill it right after a named act."""
+"""The watch that is killed: a real one, killed right after a named act."""
 
 import argparse
 import hashlib

@@ -1,4 +1,4 @@
-"""What the output shows as no number: a loss or a gradient norm that is NaN or infinite."""
+"""Log lines that show a loss or a gradient norm as NaN or infinite."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""What a check keeps of the further sources: what the rules read, and no more than that."""
+"""What a check keeps of attempts, capacity, hosts, gauges and other jobs."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Where a Python error was raised: read from a traceback, so that a fix can name file and line."""
+"""Where a Python error was raised: file and line, read from a traceback."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-r"""Reads which tracker run a job says it logs to: ids, names and links that W&B prints.
+"""Reads which tracker run a job says it logs to: id, name and link.
 
 The lines are those of the real client, 0.31: `wandb: Run data is saved locally in <folder>`,
 `wandb: Syncing run <name>` or `Resuming run <name>`, and `wandb: View run [<name>] at[:] <url>`,

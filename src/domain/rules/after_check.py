@@ -1,4 +1,4 @@
-"""What follows from a check: findings, the end of an instance, its cause, and the decision.
+"""What follows from a check: findings, an end, its cause and the decision.
 
 Everything here reads the recorded check and the run, never the observation: decisions can be
 replayed from events alone, with all evidence files deleted.

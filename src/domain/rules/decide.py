@@ -1,4 +1,4 @@
-"""Which events a command causes, or which rule refuses it. Pure: the time is in the command."""
+"""Which events a command causes, or which rule refuses it."""
 
 from typing import assert_never
 

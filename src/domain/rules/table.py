@@ -1,4 +1,4 @@
-"""Which command a phase takes, and which refusal it gives otherwise: one answer for every pair."""
+"""Which command fits which phase, and the refusal where it does not."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

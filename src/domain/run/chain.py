@@ -1,4 +1,4 @@
-"""The hash chain of a stream: what makes an edited, dropped or reordered event show.
+"""The hash chain of a stream: an edited, dropped or moved event shows.
 
 `chain_hash` is the whole specification. Whoever has a stream's stored columns can recompute its
 chain with any SHA-256, without this software.

@@ -1,4 +1,4 @@
-"""What a run's state remembers of its newest checks: as much as the checks after them look at.
+"""What a run remembers of its newest checks.
 
 A whole check takes some 30 kB, and a run remembers 64 of them. Only the newest is kept whole, as
 `Run.last_check`; what the others showed stays in their events.

@@ -1,4 +1,4 @@
-"""What is recorded of an effect's way outside: tried, and what the other side said of it."""
+"""Events of effects: attempted, confirmed, rejected, unknown."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Everything that can have happened to a run: facts in the past tense, recorded once.
+"""All events of a run: facts in the past tense, recorded once.
 
 A recorded shape is for ever. A new shape is a new version in the topic, and one pure upcast for
 each retired version (see `registry`) turns old into new.

@@ -1,4 +1,4 @@
-"""What a run's state remembers of its losses: the reference that a resume is compared with."""
+"""What a run remembers of its losses, as the reference for a resume."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The keeper's own errors, counted from what is on record: how often it was wrong, and how.
+"""How often the monitor was wrong, and how, counted from the record.
 
 Four kinds, each out of the cases in which it could have been wrong. A cause that was said to be
 unknown is no error: it is an answer. What nobody ever corrected counts as right, so these are

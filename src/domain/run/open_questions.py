@@ -1,4 +1,4 @@
-"""Open questions in words: one that events have answered is no call to act on what runs now."""
+"""Open questions in words, and which of them events have answered."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What is recorded of manoeuvres: planned relaunch, rollback, successor, milestone."""
+"""Events and state of operator requests: relaunch, rollback, successor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

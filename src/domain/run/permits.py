@@ -1,4 +1,4 @@
-"""What is recorded of permissions: proposals, their consents, waivers, and what was taken back."""
+"""Events and state of permissions: proposals, consents, waivers, approvals."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The phases of a run: one type each, so that what cannot be true cannot be written."""
+"""The phases of a run, one type each."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The orchestrator's own tries within an instance: when one of them failed and another followed.
+"""The orchestrator's own attempts within an instance.
 
 What follows resumes from whatever was complete by then, and not from what the instance was launched
 with.

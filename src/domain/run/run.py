@@ -1,4 +1,4 @@
-"""A run as it stands: folded from its events, never parsed, never guessed."""
+"""A run, folded from its events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The box of signals that stand in no run's history: kept for later, and put aside unread."""
+"""Signals without a run: kept for later, or quarantined."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

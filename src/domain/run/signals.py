@@ -1,4 +1,4 @@
-"""Events of signals: bound to a run, come too late for it, kept for nobody yet, or put aside."""
+"""Events of signals: bound, late, kept, quarantined."""
 
 from datetime import timedelta
 from typing import ClassVar, Literal

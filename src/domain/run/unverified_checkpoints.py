@@ -1,4 +1,4 @@
-"""Checkpoints whose metadata nobody could read, and the question (R10) that they leave open."""
+"""Checkpoints with unread metadata, and the question that they leave (R10)."""
 
 from datetime import datetime, timedelta
 

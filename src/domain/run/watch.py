@@ -1,4 +1,4 @@
-"""What is recorded while a run is watched: the watch, checks, findings, checkpoints."""
+"""Events and state of the watch: lease, checks, tracker, handover."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,1 +1,1 @@
-"""Values that every floor shares: contract, plan, observation, check, causes, secrets."""
+"""Values that all floors share: contract, plan, observation, check, causes."""

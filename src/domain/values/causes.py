@@ -1,4 +1,4 @@
-"""What each class of failure means for going on: its usual outlook, and what may be behind it."""
+"""Causes of failures: the usual outlook of each, and the possible reasons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

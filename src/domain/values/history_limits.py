@@ -1,4 +1,4 @@
-"""How long a run's history may grow before it is told; standard library only.
+"""How long a run's history may grow before it is reported.
 
 Source of the numbers: Temporal warns at 10,240 events or 10 MB of one workflow's history, and ends
 it at 51,200 or 50 MB. Here nothing is refused for its length, beyond either limit: a run that is

@@ -1,4 +1,4 @@
-"""Parses JSON that somebody else wrote, without trust in its depth, size or numbers."""
+"""Parses foreign JSON, bounded in depth, size and numbers."""
 
 import json
 import re

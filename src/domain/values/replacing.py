@@ -1,4 +1,4 @@
-"""A copy of a frozen state with some fields changed, several times faster than `dataclasses` does.
+"""Copies a frozen state with changed fields, faster than `dataclasses.replace`.
 
 Folding a history is mostly this: a run has some forty fields, and every check copies it. Elsewhere
 `dataclasses.replace` is used, whose arguments a type checker knows.

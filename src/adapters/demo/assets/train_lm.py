@@ -1,4 +1,4 @@
-"""Train a small character-level language model with NumPy, logging as Levanter does.
+"""Trains a small character-level language model with NumPy and logs as Levanter.
 
 The script stands alone: it imports nothing of watchkeeper, so that the job that is watched shares
 nothing with its watcher. The model is an embedding of the last characters, one hidden layer and

@@ -1,4 +1,4 @@
-"""Logs a training to W&B as well, with W&B's own client. Stands alone, as the training does."""
+"""Logs a training to W&B as well, with W&B's own client."""
 
 import argparse
 from typing import Any

@@ -1,4 +1,4 @@
-"""The newest values of a check by name: the tracker's, and of the job's gauges what it lacks."""
+"""The newest values of a check, by name: the tracker's, then the job's gauges."""
 
 import re
 from collections.abc import Mapping

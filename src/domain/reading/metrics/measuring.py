@@ -1,4 +1,4 @@
-"""Measures a check: from what was logged to the bounded statistics that the detectors read."""
+"""Measures a check: from logged values to bounded statistics."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Newest values that are no numbers, from sources that show no step and no history with them."""
+"""Newest values that are NaN or infinite, from sources without a step."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Numeric rules over metric series: robust levels, paces, and comparisons. Pure, with NumPy."""
+"""Numeric rules over metric series: robust levels, paces and comparisons."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How far a loss lies off after a resume: against like steps, or against the trend before."""
+"""How far a loss is off after a resume, by like steps or by the trend before."""
 
 from dataclasses import dataclass
 

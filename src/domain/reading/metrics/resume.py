@@ -1,4 +1,4 @@
-"""Measures a resume: the losses of an instance beside those that the lineage before it logged."""
+"""Compares the losses of a resumed instance with those of its lineage."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How fast training goes where only rounded bars tell, such as `1.86kit/2.38kit`.
+"""The pace of training where only rounded bars show it: `1.86kit/2.38kit`.
 
 A bar that rounds to 100 steps shows a pace of 60 a cadence as 0, 100, 100, 0 and so on. So slow is
 only what is slow whatever was rounded away: the least that was done before against the most that

@@ -1,4 +1,4 @@
-"""The metric series of one check: what was logged in the newest stretch of training, and before.
+"""The metric series of one check: the newest stretch of training, and before.
 
 A stretch begins with a start or a resume. The tracker's history serves where there is one; else
 the lines of the output and the newest values of earlier checks, which are in the run's state.

@@ -1,4 +1,4 @@
-"""A metric series without a history: newest values of earlier checks, and lines of the output."""
+"""A metric series without a history: values of earlier checks, and log lines."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

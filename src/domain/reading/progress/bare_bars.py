@@ -1,4 +1,4 @@
-"""Bars of tqdm without a word, as Hugging Face's `Trainer` prints them: which ones are training's.
+"""Unnamed bars of tqdm, as Hugging Face prints them: which ones are training.
 
 `36%|███▌ | 1860/5155 [04:48<02:46, 4.15it/s]` may as well be an evaluation, which the same
 `Trainer` prints in the same way. Only its maximum tells them apart: it is the run's final step, or

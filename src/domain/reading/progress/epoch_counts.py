@@ -1,4 +1,4 @@
-"""Reads a step that begins anew with each epoch: `Epoch 3/10: step 100/200` and its like.
+"""Reads a step that restarts with each epoch: `Epoch 3/10: step 100/200`.
 
 The word epoch with its number, and behind it a count with a maximum: the maximum is the epoch's, as
 frameworks print them. Without a maximum, with the epoch behind the step, or beside a total count

@@ -1,4 +1,4 @@
-"""What several lines of a training log say together: the newest step, its loss, its epoch."""
+"""What several log lines say together: the newest step, its loss, its epoch."""
 
 import re
 from dataclasses import replace

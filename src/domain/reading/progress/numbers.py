@@ -1,4 +1,4 @@
-"""Reads the numbers of progress lines: a loss, a rate, a count that may be rounded."""
+"""Reads the numbers of progress lines: a loss, a rate, a rounded count."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Reads the lines of frameworks whose form says what is training, where their words do not.
+"""Reads the progress lines of frameworks that have a form of their own.
 
 torchtune's `1|100|Loss: 2.3`, the JAX ones of clu's writers and T5X, litgpt's two counters, and the
 blocks of Composer and OLMo, whose lines hold one value each. As their sources print them.

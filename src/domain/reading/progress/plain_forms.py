@@ -1,4 +1,4 @@
-"""Reads two plain shapes of a loop's own: a step by its name, and a loss and nothing else.
+"""Reads two plain shapes of a training loop: a named step, and a bare loss.
 
 `step=4600 loss=2.31`, `step 4.6k/50k`, `loss=2.31`. A rounded step and a loss alone are read
 narrowly: many lines hold such words.

@@ -1,4 +1,4 @@
-"""Start-up proof: texts that a start must show in its log, and texts that it must not (H17).
+"""Start-up proof: texts that a start must show in its log, or must not (H17).
 
 The contract names them: `policy.lines_expected` and `policy.lines_forbidden`. A line that was seen
 stays seen: it is kept from check to check, since the first lines leave the log's tail.

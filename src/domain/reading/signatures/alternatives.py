@@ -1,4 +1,4 @@
-"""What lines of one shape can say that depends on their digits: alternatives of expressions."""
+"""What lines of one shape can say, depending on their digits."""
 
 import re
 from collections.abc import Sequence

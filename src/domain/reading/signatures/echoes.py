@@ -1,4 +1,4 @@
-"""Lines of source code that a traceback repeats below a frame: what they name did not fail there.
+"""Lines of source code that a traceback repeats: they name no failure.
 
 `wandb.log({"s": smaple})` below a frame of the run's own file is no failure of wandb.
 """

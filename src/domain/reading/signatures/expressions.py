@@ -1,4 +1,4 @@
-"""Expressions of signatures, and which of them a line can hold by the plain texts in it."""
+"""Expressions of signatures, and which of them a line can hold."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Leaves lines out that are known to add nothing, of a whole piece of a log at once.
+"""Skips known harmless lines of a whole piece of a log at once.
 
 Of some loggers each line has a text that a signature needs, such as `(trainer.py:231)` at its end.
 Reading each closely takes 10 microseconds and more, though the first of its shape has told what all

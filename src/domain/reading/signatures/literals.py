@@ -1,4 +1,4 @@
-"""Finds the plain texts of which a regular expression needs one, so that most lines are skipped.
+"""Finds the plain texts that a regular expression needs, to skip most lines.
 
 It reads the part of the syntax that the signatures use, and refuses every other: a construct that
 it misread would hide lines without a word.

@@ -1,4 +1,4 @@
-"""Reads lines with all signatures at once: plain texts first, expressions where one hits."""
+"""Matches lines with all signatures at once: plain texts first."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence

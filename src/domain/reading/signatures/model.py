@@ -1,4 +1,4 @@
-"""What a signature is: one known message, as data, with what it claims and where that is known."""
+"""One signature: a known message as data, with what it claims and its source."""
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum

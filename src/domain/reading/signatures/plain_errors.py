@@ -1,4 +1,4 @@
-"""A program's own error: words and numbers in its message are no sign of the infrastructure.
+"""A program's own error, whose message says nothing of the infrastructure.
 
 `AssertionError: 429 rows have no label` tells of rows. Going on by its number would start a
 deterministic bug again, so what stands in such a message never claims that trying again works.

@@ -1,4 +1,4 @@
-"""What stands before the words of a log's line: times, ranks, levels."""
+"""What loggers print before the words of a line: times, ranks, levels."""
 
 import re
 

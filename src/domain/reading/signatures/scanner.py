@@ -1,4 +1,4 @@
-"""Folds a log of any length into the few lines that matter, in memory that does not grow."""
+"""Folds a log of any length into the few lines that matter, in fixed memory."""
 
 from collections import deque
 from collections.abc import Iterator

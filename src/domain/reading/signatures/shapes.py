@@ -1,4 +1,4 @@
-"""Remembers what lines say that differ in their digits only, as most lines of a log do."""
+"""Remembers what lines say that differ only in their digits."""
 
 import re
 from collections.abc import Callable

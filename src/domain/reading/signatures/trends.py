@@ -1,4 +1,4 @@
-"""Failures that no single line shows: numbers that run away over the lines of a log's end."""
+"""Failures that no single line shows: numbers that grow over the log's end."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Classifies a bad end: by its exit facts, then by what the recorded lines of its log claim.
+"""Classifies a bad end by its exit facts, then by what its log claims.
 
 Cause and outlook are separate claims. A cause that neither proves is `unknown`, and that is said.
 """

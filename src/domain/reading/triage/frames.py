@@ -1,4 +1,4 @@
-"""What the frames above an error say that it was about, where its own words do not."""
+"""What the frames above an error say about its subject."""
 
 import re
 

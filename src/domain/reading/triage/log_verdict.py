@@ -1,4 +1,4 @@
-"""The verdict on a text: what its signatures say, held to evidence that something ended."""
+"""The verdict on a text: its signatures, checked against evidence of an end."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whether an end was for want of memory: only where a witness says so, never by a bare number.
+"""Whether an end was caused by memory: only where a witness says so.
 
 A SIGKILL may be the kernel's answer to memory, or a preemption; `RESOURCE_EXHAUSTED` may be a
 stock-out. So a word of the orchestrator, or the error that ended the program, has to name memory.

@@ -1,4 +1,4 @@
-"""Which claims of a log are stronger than an orchestrator's word that a machine was taken away.
+"""Which claims of a log outweigh the word that a machine was taken away.
 
 A machine that goes takes its log with it in the middle of its work: what stands there then are
 settings, metrics, warnings, errors that were caught, and the noise of workers that are shut down.

@@ -1,4 +1,4 @@
-"""A second reader that may add a thought: off unless somebody gives one, and without a vote."""
+"""An optional second reader of an end: it adds hypotheses and decides nothing."""
 
 from dataclasses import dataclass
 from typing import Protocol

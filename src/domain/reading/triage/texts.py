@@ -1,4 +1,4 @@
-"""Names what broke from a text: the class, how sure that is, the lines it rests on, and an outlook.
+"""Names what broke, from a text: class, confidence, evidence lines, outlook.
 
 A signature names a cause; the strongest claim wins, and of equals the first in the text, as what
 fails first is the cause and the rest is collateral. What a guard knows as harmless is not read.

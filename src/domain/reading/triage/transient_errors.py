@@ -1,4 +1,4 @@
-"""Which failures of a log training got over: it went on after them, and broke by itself later.
+"""Failures in a log after which training went on.
 
 A storage that did not answer, or a peer that was reset, is retried where it happens. Where further
 steps came after it, and an error of the program's own was raised after those, it is not the cause.

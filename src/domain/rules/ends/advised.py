@@ -1,4 +1,4 @@
-"""Guarded actions that a decision advises: proposed with it, consented to and done by people."""
+"""Guarded actions that a decision advises; people consent and carry them out."""
 
 from datetime import datetime
 

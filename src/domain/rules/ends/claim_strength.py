@@ -1,4 +1,4 @@
-"""How far cause and outlook of an end hold, each by itself, and what each of them rests on.
+"""How strong the claims about cause and outlook are, and their evidence.
 
 They are two claims. That an end was out of memory may be proven while nobody knows whether the same
 again would be; of one that nothing explains, one more try may still make sense. All of it follows

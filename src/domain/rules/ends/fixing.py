@@ -1,4 +1,4 @@
-"""A small fix of a code bug, pushed by whoever mends it: the run goes on at its commit (R5).
+"""R5: a small fix of a code bug; the run goes on at its pushed commit.
 
 The approval that the run has covers it where the diff lies outside of model, loop, optimizer and
 data. watchkeeper writes no code: it reads which files differ, and rules on their names.

@@ -1,4 +1,4 @@
-"""What a relaunch shows about the failure before it: what is ruled out, and what is left.
+"""What a relaunch shows about the failure before it: causes ruled out, and left.
 
 A relaunch runs the same code on the same data over the same fabric. So training past the place of
 the failure rules out what is deterministic there, and the same failure again on other machines

@@ -1,4 +1,4 @@
-"""R17: a finding opens while the instance lives. Somebody is told at once; nothing is done to it.
+"""R17: a finding opens while the instance lives; people are notified.
 
 A live run is never relaunched: only the orchestrator's word ends an instance (R18), and ending one
 on purpose is a guarded action.

@@ -1,4 +1,4 @@
-"""What to do after a bad end: the R rules, in one order, the first that holds decides.
+"""The R rules after a bad end, in one order; the first that holds decides.
 
 The order is the safety argument: what forbids a relaunch is asked before what allows one, and
 whatever no rule covers goes to a human (R19). Each row of `TABLE` names the rules by which it

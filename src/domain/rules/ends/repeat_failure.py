@@ -1,4 +1,4 @@
-"""R2, R3, R12 and R19: the same failure again, and too many of them without progress."""
+"""R2, R3, R12 and R19: the same failure again, or too many of them."""
 
 from datetime import datetime
 

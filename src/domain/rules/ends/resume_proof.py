@@ -1,4 +1,4 @@
-"""The proof that a resumed instance goes on as the one before it went: recorded once for each."""
+"""The proof that a resumed instance continues the one before it."""
 
 from watchkeeper.domain.rules.health.resume import ResumeComparison, told_of_resume
 from watchkeeper.domain.run.ends import ResumeProven

@@ -1,4 +1,4 @@
-"""A cause that is seen anew: by a signal that came late, an attempt's own word, or a person.
+"""A revised cause: by a late signal, an attempt's own word, or a person.
 
 What was recorded of an end stays as it is; a new event says what it is taken for from here on, and
 later decisions, budgets and comparisons read that.

@@ -1,4 +1,4 @@
-"""How long an end waits for a checkpoint store that gives no answer, and what is asked then.
+"""How long an end waits for a silent checkpoint store, and what is asked then.
 
 Without its listing nothing is relaunched; and a dead run must not wait unseen for ever.
 """

@@ -1,4 +1,4 @@
-"""What follows from a success: its artefacts are verified, and wrong numbers are told before (R4).
+"""What follows from a success: artefacts are verified, wrong numbers reported.
 
 The orchestrator only says that the program ended with exit code 0. A run whose loss is NaN does so.
 """

@@ -1,4 +1,4 @@
-"""Every R rule in words: what follows an end, or a finding while the instance lives."""
+"""The R rules in words."""
 
 from watchkeeper.domain.rules.shared.rule import RuleText
 

@@ -1,4 +1,4 @@
-"""H6, its second half: partial, wrong or unserved capacity; H12: jobs taken for this one."""
+"""H6: partial, wrong or unserved capacity; H12: jobs mistaken for this one."""
 
 import re
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""How often checkpoints are to come: by the contract, else as they came so far, else by lane."""
+"""How often checkpoints are due: by contract, by history, or by lane."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

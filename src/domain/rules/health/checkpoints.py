@@ -1,4 +1,4 @@
-"""H5: complete checkpoints do not come, are not complete, or too few of them are left."""
+"""H5: checkpoints do not come, are incomplete, or too few are left."""
 
 import re
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""H3 not training, H16 degraded, and what is told of the clocks themselves (H1).
+"""H3 not training, H16 degraded, and H1 for the clocks themselves.
 
 All of them read the verdict on the clocks that the check recorded; see `quiet`.
 """

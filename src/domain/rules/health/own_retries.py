@@ -1,4 +1,4 @@
-"""H17 below a try that failed: the orchestrator's own retry resumes from the newest checkpoint."""
+"""H17 for the orchestrator's own retry: it resumes from the newest checkpoint."""
 
 from collections.abc import Mapping
 from datetime import datetime

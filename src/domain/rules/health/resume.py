@@ -1,4 +1,4 @@
-"""Whether training after a resume goes on as it went before: the same steps, the same losses."""
+"""Whether training after a resume continues: the same steps and losses."""
 
 from dataclasses import dataclass
 from typing import Literal

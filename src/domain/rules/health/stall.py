@@ -1,4 +1,4 @@
-"""Why is it quiet? Tells a hung run from a blind monitor, by independent witnesses.
+"""H3: separates a hung run from a blind monitor, by independent witnesses.
 
 One source alone never proves a stall, and no answer is never read as standing still.
 """

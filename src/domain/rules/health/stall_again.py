@@ -1,4 +1,4 @@
-"""Gives the verdict on a recorded check's clocks once more, under other limits of a standstill.
+"""Judges the clocks of a recorded check again, under other limits.
 
 A check keeps what each clock showed, since when, and over how many checks: all that is asked once
 no step is excused. What excuses one, such as a line about compiling, it keeps as its outcome only.

@@ -1,4 +1,4 @@
-"""H17: a start names the places that were decided; H10: it shows the maximum that was agreed."""
+"""H17: a start uses the agreed places; H10: it shows the agreed maximum."""
 
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.run.run import Run, contract_of

@@ -1,4 +1,4 @@
-"""The rules that find whether a run moves, and what stands in its way, in words."""
+"""The health rules about movement, in words."""
 
 from watchkeeper.domain.rules.shared.rule import RuleText
 

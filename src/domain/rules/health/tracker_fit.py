@@ -1,4 +1,4 @@
-"""H2, the tracker against the run: do its state, time, step and loss fit the recorded lineage?
+"""H2: whether the tracker's state, time, step and loss fit the lineage.
 
 A tracker that lags is normal: uploads are buffered, an offline client sends nothing, and after a
 resume nothing new is shown until the old high-water step is passed. A tracker that is ahead of what

@@ -1,4 +1,4 @@
-"""Output roots: who may write where. One stream for all runs, so that two never share one."""
+"""Output roots: one stream for all runs, so that two never share one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

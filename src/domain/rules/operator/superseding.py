@@ -1,4 +1,4 @@
-"""A run of another name that goes on from this one's checkpoint, and the chain between them."""
+"""A successor run that starts from this one's checkpoint."""
 
 from watchkeeper.domain.rules.operator.commands import NameAncestor, Supersede
 from watchkeeper.domain.rules.permits.guarded import GuardedAction

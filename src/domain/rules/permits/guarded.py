@@ -1,4 +1,4 @@
-"""The register of guarded actions: what only a human may allow, for how long, and on what.
+"""The register of guarded actions: what only a human may allow.
 
 A guarded action is proposed, consented to by a human, and used once. A consent is scoped to run,
 action and target, names the digest of the proposal that the human read, and expires.

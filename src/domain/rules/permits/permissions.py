@@ -1,4 +1,4 @@
-"""Proposals, consents, waivers and what takes them back: the one way to a guarded act.
+"""Proposals, consents and waivers: the only way to a guarded action.
 
 Whoever is no human may propose; consenting, waiving, approving and revoking need a human, and an
 attempt of anyone else is refused and recorded.

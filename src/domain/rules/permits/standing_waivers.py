@@ -1,4 +1,4 @@
-"""Standing waivers: a human's word ahead of scheduled launches. One stream for all runs."""
+"""Standing waivers: a human's permission ahead of scheduled launches."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Waivers: what a human may let pass at the gate and at the seal, and what nobody may."""
+"""Waivers: what a human may let pass at the gate and at the seal."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime

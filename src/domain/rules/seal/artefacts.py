@@ -1,4 +1,4 @@
-"""What a seal and a milestone both ask of a run's artefacts: each lack by its name, or nothing."""
+"""What a seal and a milestone both require of a run's artefacts."""
 
 from watchkeeper.domain.rules.health.seen_checkpoints import is_own_checkpoint, is_rejected
 from watchkeeper.domain.rules.watch.check import unavailable_reason

@@ -1,4 +1,4 @@
-"""H11 and H14: what the verification of a seal, and the gate of a relaunch, find out."""
+"""H11 and H14: what a seal's verification and a relaunch's gate find."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""A milestone seal: a verified checkpoint of a run that goes on. Phase and watch stay."""
+"""A milestone seal: a verified checkpoint of a run that goes on."""
 
 from watchkeeper.domain.reading.metrics.latest_metrics import kept_metrics
 from watchkeeper.domain.rules.seal.artefacts import (

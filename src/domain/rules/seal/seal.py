@@ -1,4 +1,4 @@
-"""Sealing: what must be seen before a run counts as complete (procedure section "Seal", H11)."""
+"""The seal: what must be proven before a run counts as complete (H11)."""
 
 from dataclasses import dataclass, replace
 

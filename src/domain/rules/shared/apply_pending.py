@@ -1,4 +1,4 @@
-"""Folds events that are being decided, so that later rules of one decision see the earlier ones."""
+"""Applies events that are not recorded yet, so that later rules see them."""
 
 from collections.abc import Iterable
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Why a command is refused: one member for each rule, with a sentence that says what to do."""
+"""Why a command is refused: one member for each rule, with a sentence."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Binds a signal to a run by what the ledger knows: contracts, launches, and who runs where.
+"""Binds a signal to a run by contracts, launches, and who runs where.
 
 A signal that leads to no run, or to two, is never guessed about. Addresses of the network bind
 nothing: they are used again by other machines.

@@ -1,4 +1,4 @@
-"""What a bound signal does to a run: it is remembered as a claim, and may bring a check forward.
+"""What a bound signal does to a run: a claim, and perhaps an earlier check.
 
 It ends no instance, starts nothing and stops nothing: the check that follows asks the sources.
 """

@@ -1,4 +1,4 @@
-"""Who watches: handover with a packet, a watch that is kept for somebody, one that has ended."""
+"""Who watches: handover with a packet, a reserved watch, an ended one."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Single facts of a live check that may have kept a finding from opening, and the limits it had.
+"""Single facts of a live check that kept a finding from opening.
 
 Each is only proposed here: `counterfactuals` asks the rules with it, and tells those that matter.
 """

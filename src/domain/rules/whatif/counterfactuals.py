@@ -1,4 +1,4 @@
-"""What would have changed a decision: single facts altered, and the same rules asked again.
+"""What would have changed a decision: one fact altered, the same rules.
 
 Nothing here is told from a table of excuses: each sentence is one altered fact, and it is kept only
 where the rules, asked with it, answer otherwise.

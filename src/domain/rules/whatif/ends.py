@@ -1,4 +1,4 @@
-"""What an observation alone shows of a success: which artefacts of it are missing (H11).
+"""Which artefacts of a success are missing in one observation (H11).
 
 A seal is verified on more, such as the launch commit on its remote; nobody asks there for `judge`.
 """

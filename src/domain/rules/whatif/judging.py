@@ -1,4 +1,4 @@
-"""Judges an observation without a ledger: by the very rules of the watch, on events made up for it.
+"""Judges an observation without a ledger, by the rules of the watch.
 
 A run is drafted under a contract and launched; then each earlier observation is a check, and so is
 the one that is judged. Nothing is decided here: `decide` and `evolve` do it.

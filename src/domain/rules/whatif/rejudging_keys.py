@@ -1,4 +1,4 @@
-"""Which limits and switches cannot be judged again: what a check kept is their outcome alone.
+"""Which limits and switches cannot be tried again on recorded checks.
 
 A check records what the rules read, which is less than what was seen: of a loss its expected value
 and how long it lay above the limit, not the losses; of the output no lines. Where a limit was used

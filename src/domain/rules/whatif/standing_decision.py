@@ -1,4 +1,4 @@
-"""Which decision holds after a check that made none: that of the end, or of what is open."""
+"""Which decision holds after a check that made none."""
 
 from watchkeeper.domain.rules.after_check import is_over
 from watchkeeper.domain.rules.ends.live import answer_to

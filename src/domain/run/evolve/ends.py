@@ -1,4 +1,4 @@
-"""Folds revised causes, and what relaunches have shown, into a run. Nothing is refused here."""
+"""Folds revised causes and the results of relaunches into a run."""
 
 from dataclasses import replace
 from datetime import datetime

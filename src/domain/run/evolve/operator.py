@@ -1,4 +1,4 @@
-"""Folds handovers, planned acts and manoeuvres into a run. Nothing is refused here."""
+"""Folds handovers, planned acts and operator requests into a run."""
 
 from dataclasses import replace
 from typing import assert_never

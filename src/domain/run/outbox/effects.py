@@ -1,4 +1,4 @@
-"""What became of a run's effects: pushes, tags, submits and stops. Folded from `effects/<run>`."""
+"""How far a run's effects are, folded from `effects/<run>`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The outbox: what the record asks to be done outside, and how far each of it has come.
+"""The outbox: which effects are requested, and how far each has come.
 
 There is no table of it. What is requested follows from the run's events, and how far it has come
 from `effects/<run>`, so the outbox cannot disagree with the record and no crash can lose a line of

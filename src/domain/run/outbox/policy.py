@@ -1,4 +1,4 @@
-"""What is to be done next for a run. A policy asks, `decide` rules, an adapter acts."""
+"""What is due next for a run."""
 
 from datetime import datetime
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What counts as wrong in a run's metrics; what is left out has the lane's default."""
+"""What counts as wrong in a run's metrics."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The limits of the metric detectors as they stand for one run: its contract's, else its lane's."""
+"""The limits of the metric detectors for one run: contract, else lane."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

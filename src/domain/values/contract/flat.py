@@ -1,4 +1,4 @@
-"""Nested values as one level of dotted keys, which is how people name what differs."""
+"""Nested values as one level of dotted keys."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""The interval of temporary checkpoints, as people write it: a time, or a number of steps."""
+"""The interval of temporary checkpoints: a time, or a number of steps."""
 
 import re
 from datetime import timedelta

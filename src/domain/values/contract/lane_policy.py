@@ -1,4 +1,4 @@
-"""What a lane means where the contract is silent: the switches on which practice differs."""
+"""The defaults of a lane where the contract is silent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

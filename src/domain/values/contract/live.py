@@ -1,4 +1,4 @@
-"""How long a run may be quiet, and what disks must have free: by lane where it is left out."""
+"""How long a run may be silent, and how much disk must be free."""
 
 from datetime import timedelta
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The limits of movement as they stand for one run: its contract's, else its lane's."""
+"""The limits of movement for one run: contract, else lane."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a metric tells, by its name: frameworks write the same number under many names.
+"""The role of a metric by its name, over many frameworks.
 
 Names are split into words, so that `train/loss`, `train_loss` and `lm loss` are one case. What is
 logged of an evaluation, of one layer, or as a running total is none of the training metrics.

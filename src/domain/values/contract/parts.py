@@ -1,4 +1,4 @@
-"""Parts of a contract that choose between ways of working, and what a run is expected to cost."""
+"""Contract parts: policy, model and cost, signals, stopping point."""
 
 from typing import Annotated, Literal
 

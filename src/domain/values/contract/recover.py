@@ -1,4 +1,4 @@
-"""What recovery may do beyond its rules, and what counts as able to change the training."""
+"""What recovery may do, and which changes can alter the training."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Parts of a contract that name further sources: a job's own gauges, and disks of its machines."""
+"""Contract parts that name further sources: gauges and disks."""
 
 import re
 from typing import Annotated

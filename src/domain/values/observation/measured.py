@@ -1,4 +1,4 @@
-"""What one check measured in a run's metrics: windowed statistics, bounded, never the series."""
+"""What one check measured in a run's metrics: bounded statistics."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Signals: what the outside says happened, before it is judged. A signal is a claim, not a fact.
+"""Signals: claims from outside, before they are judged.
 
 Claims meet in a run as a map that keeps, for each subject, the newest word about it by the time at
 which it happened outside. So repeats, lateness and disorder change nothing that is known better,

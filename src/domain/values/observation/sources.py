@@ -1,4 +1,4 @@
-"""What further sources show of a run: attempts, capacity, hosts, metric history, telemetry.
+"""What further sources show: attempts, capacity, hosts, history, telemetry.
 
 Each is one part of an observation. What a source did not say is none or empty, never a guess.
 """

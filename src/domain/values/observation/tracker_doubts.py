@@ -1,4 +1,4 @@
-"""What speaks against a tracker at a check: what it shows does not fit the recorded lineage."""
+"""What speaks against a tracker at a check."""
 
 from typing import Annotated, Literal
 

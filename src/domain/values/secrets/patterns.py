@@ -1,4 +1,4 @@
-"""Where secrets stand in a text: by their exact value, by their shape, by their position.
+"""Finds secrets in text: by exact value, by shape, by position.
 
 Every pattern takes time linear in the text: what repeats is possessive, bounded or started only
 at the edge of a run, and each value is scanned once. Patterns never see redaction marks: the

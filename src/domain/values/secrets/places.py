@@ -1,4 +1,4 @@
-"""Where secrets stand in a JSON structure: in its texts, under its keys, along its lists."""
+"""Finds secrets in a JSON structure: texts, keys and lists."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Secrets that only their position gives away: after a telling name, flag, header or program."""
+"""Secrets that their position reveals: after a name, flag, header or program."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The one choke point that takes secrets out of texts before their bytes are fixed.
+"""The one place that removes secrets before bytes are fixed.
 
 An immutable log makes a leak permanent, and a false redaction loses evidence for ever. So exact
 values, positions and shapes redact, and randomness alone never does: run ids, commits and digests

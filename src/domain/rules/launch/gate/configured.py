@@ -1,4 +1,4 @@
-"""What the launched configuration and the command say of retention and retries themselves."""
+"""What the launched configuration says about retention and retries."""
 
 import re
 from collections.abc import Iterable, Mapping

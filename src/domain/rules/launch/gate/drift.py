@@ -1,4 +1,4 @@
-"""L14: a relaunch is the same training as the instance before, or a human says what changed."""
+"""L14: a relaunch is the same training, or a human says what changed."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The launch gate: all L rules, each a plain function over the contract, the plan and facts.
+"""The launch gate: all L rules over the contract, the plan and facts.
 
 The rules themselves stand in `command`, `code`, `place`, `identity`,
 `people` and `drift`; how much must be stated in which lane stands in `lanes`.

@@ -1,4 +1,4 @@
-"""L4, L5, L15 and L17: under which identity, what is kept, who retries, and what it costs."""
+"""L4, L5, L15 and L17: identity, retention, retry owner and cost."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""L9, L11, L12 and L13: who is responsible, who allowed it, where it is told, who watches."""
+"""L9, L11, L12 and L13: owner, approval, logbook and issue, watch."""
 
 from watchkeeper.domain.rules.launch.gate.base import (
     CANNOT_TELL,
