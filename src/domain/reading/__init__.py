@@ -1,1 +1,4 @@
-"""From foreign text and series to typed facts; knows no run, event or rule."""
+"""Turns foreign text and series into typed facts.
+
+Nothing here knows a run, an event or a rule.
+"""

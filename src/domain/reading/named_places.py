@@ -1,4 +1,4 @@
-"""Which machine, and which place on it, the lines of an end name."""
+"""The machine, and the device on it, that the last lines of a log name."""
 
 import re
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ BAD_NODE = re.compile(
     r"Failed to cleanup driver|TPU initialization failed|vfio|accel\d+.*(?:busy|denied)",
     re.IGNORECASE,
 )
-"""Lines of a TPU node that has gone bad, as the written monitoring loop lists them, and libtpu's
-own words for the same."""
+"""Lines of a bad TPU node, from the list of the written monitoring loop, and libtpu's own words for
+it."""
 
 _FULL = re.compile(r"No space left on device|ENOSPC|Disk quota exceeded|EDQUOT", re.IGNORECASE)
 _HOST = re.compile(
@@ -36,42 +36,42 @@ _FAILED = frozenset(
     }
 )
 _DISK_LOW = 0.10
-"""Share of a disk that is free below which it counts as full: the alert of H15."""
+"""Free share of a disk below which it counts as full: the alert of H15."""
 
 
 def nodes_of_end(check: Check) -> tuple[str, ...]:
-    """Return the machine on which the first task of an end failed; the rest is collateral."""
+    """Return the machine of the first failed task; later failures are collateral."""
     failed = [one for one in _failed(check) if one.node]
     return (failed[0].node,) if failed else ()
 
 
 def bad_nodes(check: Check, lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the machines that show a bad TPU, in the order in which they are named.
+    """Return the machines with a bad TPU, in the order in which they are named.
 
-    A cluster's log names a machine by its address, and the orchestrator the same one by its name:
-    where they name no common one, they are as many as the longer of both lists has.
+    A cluster's log names a machine by its address, and the orchestrator names the same one by its
+    name. If the lists have no machine in common, the longer list is used.
 
     Args:
-        check: The check that saw the end, with the tries of its tasks.
+        check: The check that saw the end, with the attempts of its tasks.
         lines: The failure's own evidence.
     """
-    told = [one.node for one in _failed(check) if one.node and BAD_NODE.search(one.message)]
+    failed_nodes = [one.node for one in _failed(check) if one.node and BAD_NODE.search(one.message)]
     shown = (*lines, *check.evidence, *(claim.line for claim in check.claims))
     printed = [name for line in shown if BAD_NODE.search(line) for name in hosts_in(line)]
     if (
-        told
+        failed_nodes
         and printed
         and all(map(_ADDRESS.match, printed))
-        and not any(map(_ADDRESS.match, told))
+        and not any(map(_ADDRESS.match, failed_nodes))
     ):
-        named = max(dict.fromkeys(told), dict.fromkeys(printed), key=len)
+        named = max(dict.fromkeys(failed_nodes), dict.fromkeys(printed), key=len)
     else:
-        named = dict.fromkeys([*told, *printed])
+        named = dict.fromkeys([*failed_nodes, *printed])
     return (tuple(named) or nodes_of_end(check))[:NODES_MAX]
 
 
 def full_disk(check: Check, lines: Iterable[str]) -> tuple[str, str]:
-    """Return host and path of a full disk; each empty where nothing names it."""
+    """Return host and path of a full disk; each is empty if nothing names it."""
     shown = [
         line
         for line in (*lines, *check.evidence, *(claim.line for claim in check.claims))
@@ -104,7 +104,7 @@ def hosts_in(line: str) -> tuple[str, ...]:
 
 
 def path_in(line: str) -> str:
-    """Return the path that a line names; empty where it names none.
+    """Return the path that a line names; empty without one.
 
     >>> path_in("OSError: [Errno 28] No space left on device: '/tmp/ray/spill'")
     '/tmp/ray/spill'

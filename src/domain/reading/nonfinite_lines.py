@@ -1,4 +1,4 @@
-"""Log lines that show a loss or a gradient norm as NaN or infinite."""
+"""Output lines that show a NaN or infinite loss or gradient norm."""
 
 import math
 import re
@@ -17,10 +17,10 @@ from watchkeeper.domain.values.observation.measured import FINITE_AGAIN, Measure
 from watchkeeper.domain.values.observation.observation import Observation
 
 _SAID = "said"
-"""The form of a line whose words say that the loss is none."""
+"""The form of a line whose words say that the loss is NaN or infinite."""
 
 _COUNTED = "nan iterations"
-"""Each progress line of Megatron-LM counts them; that says nothing of the loss in it."""
+"""Each progress line of Megatron-LM counts them; the count does not describe the loss in it."""
 
 _GRAD_NORM = re.compile(
     r"\bgrad(?:ient)?[ _]?norm['\"]?\s*[:=]\s*['\"]?(?P<value>" + NUMBER + r")", re.IGNORECASE
@@ -29,22 +29,22 @@ _NO_NUMBER = re.compile(
     r"(?<![\w./-])(?:train(?:ing)?[ _/.-])?loss['\"]?\s*[:=]\s*['\"]?[-+]?nan\b",
     re.IGNORECASE,
 )
-"""A loss that is none in a line that says nothing else of progress, such as `train_loss: NaN`."""
+"""A NaN or infinite loss in a line that shows no other progress, such as `train_loss: NaN`."""
 
 _SCALED = re.compile(
     r"loss[ _]scale['\"]?\s*[:=]\s*(?!1(?:\.0*)?(?:e[+-]?0+)?\b)\d|\boverflow\b"
     r"|skipped iterations:\s*[1-9]"
 )
-"""A loss scale is searched for: Megatron-LM prints 1.0 where there is none."""
+"""The line is searched for a loss scale: Megatron-LM prints 1.0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """How far a run is, beside what its output shows now.
+    """How far a run is, without what its output shows now.
 
     Attributes:
         best: The highest step that was known before this check.
-        tracker: The step that the tracker shows now; 0 where it shows none.
+        tracker: The step that the tracker shows now; 0 without one.
     """
 
     best: int
@@ -58,19 +58,19 @@ def bad_lines(
     known: Mapping[str, tuple[int, ...]],
     last: Measured | None,
 ) -> tuple[NotFinite, ...]:
-    """Return what the lines of training show as no number, where the tracker does not show it yet.
+    """Return NaN and infinite values of training lines that the tracker lacks.
 
-    A line without a step, as Hugging Face prints its losses, is of the newest step shown above it.
+    A line without a step, as Hugging Face prints losses, belongs to the newest step above it.
 
     Args:
         past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         seen: The observation.
-        known: The steps at which the tracker shows none, by role.
+        known: The steps at which the tracker shows such values, by role.
         last: What was measured before in this stretch of training.
     """
     before = _before(past, instance)
-    # Plain words first: an expression over a whole tail costs a tenth of the check.
+    # Plain words come first: an expression over a whole tail costs a tenth of the check.
     whole = "\n".join(seen.log_lines).lower()
     harmless = (("nan", _COUNTED), ("inf", "info"), ("finite", "definite"))
     clean = all(
@@ -97,12 +97,12 @@ def bad_lines(
 
 
 def _before(past: Earlier, instance: Instance) -> dict[str, NotFinite]:
-    """Return what the output showed as none up to the last check, and that is not over."""
+    """Return ongoing NaN or infinite values that the output showed up to the last check."""
     last = past.last
     if last is None or last.instance != instance.plan.instance:
         return {}
-    told = (one for one in last.measured.not_finite if one.line)
-    return {one.metric: one for one in told if one.finite_since < FINITE_AGAIN}
+    from_lines = (one for one in last.measured.not_finite if one.line)
+    return {one.metric: one for one in from_lines if one.finite_since < FINITE_AGAIN}
 
 
 def _still(
@@ -112,13 +112,13 @@ def _still(
     *,
     alone: bool,
 ) -> NotFinite | None:
-    """Return what is no longer in the tail and not over: the numbers since are counted on.
+    """Return ongoing values that have left the tail; the count of finite ones continues.
 
     Args:
-        known: As the last check had it; none where there was none.
-        values: The steps and numbers of the tail, none of them bad.
-        reached: How far the run is beside them.
-        alone: None of them has a step of its own, so that nobody can tell which are new.
+        known: The last check's value; `None` without one.
+        values: The steps and numbers of the tail, all finite.
+        reached: How far the run is by other sources.
+        alone: No number has a step of its own, so it is unknown which are new.
     """
     steps = [step for step, value in values if value is not None]
     if known is None or (steps and _trained_again(known, steps[-1], reached)):
@@ -129,11 +129,11 @@ def _still(
 
 
 def _trained_again(known: NotFinite, newest: int, reached: _Reached) -> bool:
-    """Say whether training went back before a step that showed none.
+    """Return whether training went back before a step with a NaN or infinite value.
 
-    A sentence may name a step that the run has not reached, as its count may be another one. Then
-    only what falls behind the run's own steps was trained again; the tracker may be ahead of what
-    is printed.
+    A sentence may name a step that the run has not reached, since it may use another count. In that
+    case training went back only if it falls behind the run's own steps. The tracker may be ahead of
+    the output.
     """
     if known.first_step <= reached.best:
         return newest < known.first_step
@@ -152,7 +152,7 @@ def _shown(
     for text, line in read:
         progress = progress_of(line)
         if progress is not None:
-            # A sentence may count from the epoch's begin: it is of now all the same.
+            # A sentence may count from the start of the epoch: it is still current.
             newest = max(newest, progress.step) if line.format == _SAID else progress.step
         if newest >= own and "loss" in text.lower():
             found.append((newest, line, _grad_norm(text)))
@@ -160,7 +160,7 @@ def _shown(
 
 
 def _line(text: str, bars: frozenset[int]) -> Line | None:
-    """Return what a line says of training; none for every other line."""
+    """Return what a line says about training; `None` for any other line."""
     line = read_in(text, bars)
     if line is None or line.loss is None:
         line = _said(text, line) or line or _bare(text)
@@ -168,10 +168,10 @@ def _line(text: str, bars: frozenset[int]) -> Line | None:
 
 
 def _begins_at(lines: list[Line], best: int, before: Mapping[str, NotFinite]) -> int:
-    """Return of which step a tail's first lines are where they show none.
+    """Return the step of a tail's first lines if they show no step.
 
-    That is the newest that was known; or, where the tail goes on with an older one, no later one
-    than that: then they were printed before the last check, and what they say is not new.
+    It is the newest known step. If the tail continues with an older step, it is no later than that
+    one: the lines were printed before the last check and are not new.
     """
     shown = (progress_of(line) for line in lines)
     first = next((one.step for one in shown if one is not None), None)
@@ -181,7 +181,7 @@ def _begins_at(lines: list[Line], best: int, before: Mapping[str, NotFinite]) ->
 
 
 def _said(text: str, shown: Line | None) -> Line | None:
-    """Return a line of training whose words say that the loss is none; none for every other."""
+    """Return a training line whose words say that the loss is not finite, or `None`."""
     lower = text.lower()
     if "loss" not in lower or not any(word in lower for word in ("nan", "inf", "finite", "not a")):
         return None
@@ -208,11 +208,11 @@ def _grad_norm(text: str) -> float | None:
 def _bad(
     metric: str, values: list[tuple[int, float | None]], last: Measured | None
 ) -> NotFinite | None:
-    told = [(step, value) for step, value in values if value is not None]
-    bad = [at for at, (_, value) in enumerate(told) if not math.isfinite(value)]
+    numbers = [(step, value) for step, value in values if value is not None]
+    bad = [at for at, (_, value) in enumerate(numbers) if not math.isfinite(value)]
     if not bad:
         return None
-    steps = [told[at][0] for at in bad]
+    steps = [numbers[at][0] for at in bad]
     before = last.not_finite if last is not None else ()
     until = max((one.last_step for one in before if one.line and one.metric == metric), default=-1)
     return NotFinite(
@@ -221,6 +221,6 @@ def _bad(
         first_step=steps[0],
         last_step=steps[-1],
         new=sum(1 for step in steps if step > until),
-        finite_since=len(told) - 1 - bad[-1],
+        finite_since=len(numbers) - 1 - bad[-1],
         line=True,
     )

@@ -1,7 +1,8 @@
-"""Sentences in which a run itself says that its loss is no number.
+"""Sentences in which a run itself says that its loss is NaN or infinite.
 
-They are read narrowly, since the finding alerts: what is conditional, denied, quoted, of an
-evaluation, or got over by the loop itself, such as a step that is skipped, is none of them.
+They are read narrowly, since the finding alerts. A sentence does not count if it is conditional,
+denied, quoted or about an evaluation. It does not count either if the loop recovers by itself, for
+example by skipping the step.
 """
 
 import re
@@ -37,11 +38,11 @@ _LAST_WORD = re.compile(r"(?<![\w/=-])(?P<word>[a-z][\w'-]*(?<!\d)) $", re.IGNOR
 _MAY_STAND_BEFORE = frozenset(
     {"the", "our", "info", "warning", "warn", "error", "critical", "fatal", "stopped", "train"}
 )
-"""Words right before such a sentence; another one may make another loss of it, or a condition. What
-is a part of a path or ends in a digit is a name, and no word."""
+"""Words allowed right before such a sentence. Any other word may mean another loss or a condition.
+A part of a path, or a text that ends in a digit, is a name and not a word."""
 
 _STOPS_FOR = re.compile(_BY_WHAT + r"\b.{0,30} (?:because|since|as)(?: the| our)? $", re.IGNORECASE)
-"""What ends because of it has met it."""
+"""Words for an end because of a NaN: they prove that one occurred."""
 
 _NOT_NOW = re.compile(
     r"(?<![\w/=.:-])(?:if|when(?:ever)?|where|whether|unless|until|once|after|as soon as|should"
@@ -51,9 +52,9 @@ _NOT_NOW = re.compile(
     r"|predict\w*|best|min|sanity)(?![\w./=-])(?!:\w)|\b(?:0|zero) $",
     re.IGNORECASE,
 )
-"""What makes of the words behind it a condition, a denial, something past, or another loss.
+"""Words that turn what follows into a condition, a denial, a past event, or another loss.
 
-As words: a part of a path, a host's or a job's name says nothing, nor does a day in May.
+They count only as words: a part of a path, the name of a host or job, or a day in May does not.
 """
 
 _GOT_OVER = re.compile(
@@ -64,18 +65,18 @@ _GOT_OVER = re.compile(
     r"|\bpatience\b|\bterminates\b|\b(?:stop\w*|exit\w*|terminat\w*|abort\w*)(?: is)? disabled",
     re.IGNORECASE,
 )
-"""What a loop says that goes on: the step does not count, or float16's loss scale is lowered; or
-what only a setting has beside such words."""
+"""What a loop prints if it goes on: the step is skipped, or float16's loss scale is lowered. Also
+words that occur only in settings."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _COMMENT = re.compile(r"\s*(?:#\s|//)")
 
 
 def says_no_number(text: str) -> tuple[bool, int | None]:
-    """Say whether a line says in words that the loss of training is no number.
+    """Return whether a line says in words that the training loss is NaN or infinite.
 
     Returns:
-        With the step that the sentence itself names.
+        The answer, and the step that the sentence itself names.
 
     >>> says_no_number("Loss is nan, stopping training"), says_no_number("loss is NaN at step 500")
     ((True, None), (True, 500))

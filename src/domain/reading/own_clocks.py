@@ -1,7 +1,7 @@
-"""The clock of each source: the newest time that its own answer gives.
+"""The clock of each source: the newest time in its own answer.
 
-It tells how old what was answered is, and nothing else: a time of the check itself, or of the
-machine that asks, is never taken for it.
+It shows only how old the answer is. A time of the check itself, or of the machine that asks, is
+never used for it.
 """
 
 import math
@@ -22,11 +22,11 @@ from watchkeeper.domain.values.observation.sources import (
 _STAMP = re.compile(
     r"[\[(]?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d))(?![\d:])"
 )
-"""A time with its zone, at the beginning of a line: without a zone nobody knows what it means."""
+"""A time with its zone, at the start of a line: without a zone its meaning is unknown."""
 
 
 def own_clock(answer: Any) -> datetime | None:
-    """Return the newest time that a source's answer gives; none where it gives none.
+    """Return the newest time in a source's answer, or `None`.
 
     >>> own_clock(("2026-11-18T17:30:00Z step 7", "no time")).isoformat()
     '2026-11-18T17:30:00+00:00'

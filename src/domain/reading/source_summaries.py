@@ -1,4 +1,4 @@
-"""What a check keeps of attempts, capacity, hosts, gauges and other jobs."""
+"""What a check keeps of the further sources: only what the rules read."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -20,13 +20,13 @@ from watchkeeper.domain.values.observation.sources import (
 )
 
 ATTEMPTS_MAX = 8
-"""Tries of tasks kept in a check."""
+"""Attempts of tasks kept in a check."""
 
 NODES_MAX = 8
 """Machines that are not alive, kept in a check."""
 
 HOSTS_MAX = 8
-"""Machines kept in a check: those with the least free disk, or a folder that is no mount."""
+"""Machines kept in a check: those with the least free disk, or with an unmounted folder."""
 
 OTHERS_MAX = 4
 """Other jobs kept in a check."""
@@ -35,13 +35,14 @@ GAUGES_MAX = 16
 """Gauges kept in a check."""
 
 UNMET_MAX = 8
-"""Demands that nothing serves, kept in a check."""
+"""Unserved demands kept in a check."""
 
 UNMET_LINE_MAX = 200
-"""Characters kept of a demand that only the reason for the wait names."""
+"""Characters kept of a demand that only the wait's reason names."""
 
 BURST = timedelta(minutes=10)
-"""Tries that failed within this of the newest failure belong to it: the first is the cause."""
+"""Attempts that failed within this time of the newest failure belong to it; the first is the
+cause."""
 
 _FAILED = frozenset(
     {
@@ -54,11 +55,11 @@ _FAILED = frozenset(
 _UNMET = re.compile(
     r"\b(?:Unsatisfied autoscaler demand|No workers match constraints)\b[^\n;]*", re.IGNORECASE
 )
-"""The heads by which Iris' scheduler and autoscaler say that nothing changes by waiting."""
+"""The first words by which Iris' scheduler and autoscaler report that waiting will not help."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_BEGUN = re.compile(r"\bProgress on:train\s+-/(?P<maximum>\d{1,15})(?=\s|$)")
-"""The bar that is printed before anything ran: no progress, and its maximum is exact."""
+"""The bar that is printed before anything ran: it is no progress, and its maximum is exact."""
 
 
 def source_summaries(check: Check, past: Earlier, seen: Observation) -> dict[str, object]:
@@ -71,9 +72,9 @@ def source_summaries(check: Check, past: Earlier, seen: Observation) -> dict[str
     """
     fresh = {r.source for r in check.readings if r.state is SourceState.FRESH}
     asked = {reading.source for reading in check.readings}
-    # A source that is not named among the readings came with the orchestrator's own answer.
-    told = {name for name in ("attempts", "cluster", "hosts", "telemetry") if name not in asked}
-    usable = fresh | told
+    # A source without a reading of its own came with the orchestrator's answer.
+    unasked = {name for name in ("attempts", "cluster", "hosts", "telemetry") if name not in asked}
+    usable = fresh | unasked
     attempts = seen.attempts if "attempts" in usable else ()
     return {
         "job": _counted(check.job, attempts),
@@ -88,9 +89,9 @@ def source_summaries(check: Check, past: Earlier, seen: Observation) -> dict[str
 
 
 def _counted(job: JobFacts | None, attempts: tuple[AttemptFacts, ...]) -> JobFacts | None:
-    """Return the job with the tries that failed inside it, also where only their numbers say so.
+    """Return the job with its failed attempts, even if only attempt numbers show them.
 
-    Tries are numbered from 0, so that before the newest one as many failed.
+    Attempts are numbered from 0, so the newest number is the count of earlier failures.
     """
     newest = max((one.attempt for one in attempts), default=0)
     if job is None or newest <= job.attempts_failed:
@@ -99,7 +100,7 @@ def _counted(job: JobFacts | None, attempts: tuple[AttemptFacts, ...]) -> JobFac
 
 
 def kept_attempts(attempts: tuple[AttemptFacts, ...]) -> tuple[AttemptFacts, ...]:
-    """Return the tries that failed, in time order; of many, the first ones of the newest burst.
+    """Return the failed attempts in time order; of many, the first of the newest burst.
 
     The first task that failed is the cause; those killed after it are collateral.
     """
@@ -119,14 +120,14 @@ def _ended(attempt: AttemptFacts) -> datetime:
 
 
 def _capacity(
-    told: CapacityFacts | None, attempts: tuple[AttemptFacts, ...]
+    reported: CapacityFacts | None, attempts: tuple[AttemptFacts, ...]
 ) -> CapacityFacts | None:
-    """Return what is wanted and granted; tasks that wait tell it where nobody else does."""
+    """Return wanted and granted capacity; waiting tasks show it if no source does."""
     newest = {one.task: one for one in sorted(attempts, key=lambda one: one.attempt)}
     pending = [one for one in newest.values() if one.state is AttemptState.PENDING]
-    if told is None and not pending:
+    if reported is None and not pending:
         return None
-    facts = told or CapacityFacts()
+    facts = reported or CapacityFacts()
     named = _UNMET.search(facts.pending_reason)
     unmet = facts.unmet or ((named[0].strip()[:UNMET_LINE_MAX],) if named is not None else ())
     changes: dict[str, object] = {"unmet": unmet[:UNMET_MAX]}
@@ -157,23 +158,23 @@ def _hosts(hosts: tuple[HostFacts, ...]) -> tuple[HostFacts, ...]:
 
 
 def waits_again(check: Check) -> bool:
-    """Say whether a job that is called RUNNING has no machine at all.
+    """Return whether a job in state RUNNING has no machine at all.
 
     An orchestrator that retries by itself may keep a job RUNNING while all of its tasks wait.
     """
-    told, job = check.capacity, check.job
-    if told is None or job is None or job.state is not JobState.RUNNING:
+    capacity, job = check.capacity, check.job
+    if capacity is None or job is None or job.state is not JobState.RUNNING:
         return False
-    return bool(told.wanted) and told.granted == 0
+    return bool(capacity.wanted) and capacity.granted == 0
 
 
 def waits(check: Check) -> bool:
-    """Say whether a job waits for machines, for the first time or once more."""
+    """Return whether a job waits for machines, for the first time or again."""
     return waits_again(check) or (check.job is not None and check.job.state is JobState.PENDING)
 
 
 def free_share(host: HostFacts) -> float | None:
-    """Return which share of a machine's disk is free, 0 to 1; none where nobody could tell."""
+    """Return the free share of a machine's disk, 0 to 1; `None` if unknown."""
     if host.total_bytes is None or host.free_bytes is None or host.total_bytes <= 0:
         return None
     return min(host.free_bytes / host.total_bytes, 1.0)
@@ -193,7 +194,7 @@ def _others(others: tuple[OtherJob, ...]) -> tuple[OtherJob, ...]:
 
 
 def _maximum(check: Check, past: Earlier, seen: Observation) -> Step | None:
-    """Return the largest exact maximum shown; what an instance showed once stays shown.
+    """Return the largest exact maximum that an instance has ever shown.
 
     From 1,000 steps on bars round what they show, so that only the first lines are exact.
     """
@@ -216,7 +217,7 @@ def _maxima(lines: tuple[str, ...], bare: frozenset[Step]) -> list[Step]:
         read = read_in(line, bare)
         shown = progress_of(read) if read is not None else None
         if read is None or shown is None or (read.format == "composer" and not shown.maximum):
-            continue  # Composer's count stands below the line that shows its maximum.
+            continue  # Composer's count is below the line that shows its maximum.
         # An epoch's bar counts the batches of one epoch.
         if shown.maximum is not None and not read.in_epoch and "Epoch" not in line:
             found.append(shown.maximum)

@@ -1,4 +1,7 @@
-"""Where a Python error was raised: file and line, read from a traceback."""
+"""Finds the file and line of a Python error in a traceback.
+
+A fix can then name both.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,10 +34,10 @@ _PREFIX = re.compile(
     r"|rank ?\d+:|\[(?:default|[Rr]ank[ =:_-]?)?\d+\]:?|\[\d+,\d+\]<std(?:err|out)>:"
     r"|\[pod/[^\]\s]{1,120}\])(?:\x1b\[[0-9;]*m)?\s?)+"
 )
-"""What Ray, torchrun, mpirun, kubectl and launchers put before each line of a worker."""
+"""The prefix that Ray, torchrun, mpirun, kubectl and launchers put before a worker's lines."""
 
 TRACEBACK = "Traceback (most recent call last)"
-"""How Python begins one."""
+"""The first line of a Python traceback."""
 
 _HEADER = re.compile(r"^\s*(?:\|\s*)?Traceback \(most recent call last\):\s*$")
 _FRAME = re.compile(
@@ -48,10 +51,10 @@ _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3[\d.]*/|^<")
 
 
 def raised_in(lines: Iterable[str]) -> Raised | None:
-    """Return where the last whole traceback of a log was raised; none where none is whole.
+    """Return where the last complete traceback of a log was raised, or `None`.
 
     Args:
-        lines: Oldest first. What Ray and torchrun put before a worker's lines is left out.
+        lines: Oldest first. The prefixes of Ray and torchrun are removed.
     """
     found: Raised | None = None
     for kind, error, frames in _tracebacks(lines):
@@ -60,11 +63,11 @@ def raised_in(lines: Iterable[str]) -> Raised | None:
 
 
 def ends_in(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the line that each traceback of a log ends in; empty for one that is not whole.
+    """Return the last line of each traceback; empty for an incomplete one.
 
-    Strict, since a relaunch may rest on it: a header behind words that nobody knows, and a tail
-    that begins within a traceback, count as ones that are not whole; whatever follows the frames
-    ends them, be it an error or not. Lines of several workers may stand among each other.
+    This is strict, since a relaunch may rest on it. A header after unknown words counts as an
+    incomplete traceback, as does a tail that begins inside one. Any line after the frames ends
+    them, error or not. Lines of several workers may be mixed.
 
     Args:
         lines: As for `raised_in`.
@@ -77,8 +80,8 @@ def ends_in(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def _ends(lines: Sequence[str]) -> Iterator[str]:
-    """Yield what each traceback of one worker ends in, empty where that is not to be seen."""
-    # Indented is what belongs to something above it, which the tail does not show.
+    """Yield the last line of each traceback of one worker; empty if it is not shown."""
+    # An indented first line belongs to an earlier line that the tail does not show.
     within = bool(lines) and lines[0][:1].isspace()
     for line in lines:
         if TRACEBACK in line:
@@ -95,11 +98,11 @@ def _ends(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _tracebacks(lines: Iterable[str]) -> Iterator[tuple[str, str, list[Frame]]]:
-    """Yield the class, the error's line and the frames of each traceback that is whole."""
+    """Yield the class, the error line and the frames of each complete traceback."""
     frames: list[Frame] | None = None
     for raw in lines:
         if frames is None and "Traceback (most" not in raw and 'File "' not in raw:
-            continue  # Nearly every line of a log: nothing else is asked of it.
+            continue  # Nearly all lines of a log end here.
         line = _PREFIX.sub("", raw, count=1).rstrip()
         if _HEADER.match(line):
             frames = []
@@ -138,8 +141,8 @@ def small_bug(found: Raised | None) -> Frame | None:
     """Return the place of a small code bug: an error of `SMALL`, raised in the run's own code.
 
     Returns:
-        None for every other error, for one that a library raised, and for a KeyError whose line
-        does not name the key: what is not obvious is judged by a person.
+        None for any other error, for one that a library raised, and for a KeyError whose line does
+        not name the key. A person judges what is not obvious.
     """
     if found is None or found.kind not in SMALL or found.own != found.frame:
         return None
@@ -155,7 +158,7 @@ def _quotes_alike(code: str, key: str) -> str:
 
 
 def changes_training(path: str, part: RecoverPart) -> str:
-    """Return the glob by which a file can change the training; empty where none says so.
+    """Return the glob by which a file can change the training; empty without one.
 
     The contract's own lists come first, then what the launch gate ignores: tests, Markdown, logs.
     """
@@ -178,7 +181,7 @@ def _first(path: str, globs: Iterable[str]) -> str:
 
 
 def inside(path: str, *roots: str) -> str:
-    """Return a path of a traceback as it lies in the repository, as far as that is known.
+    """Return a traceback's path relative to the repository, as far as it is known.
 
     Args:
         path: As the traceback has it.

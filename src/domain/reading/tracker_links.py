@@ -1,8 +1,8 @@
-"""Reads which tracker run a job says it logs to: id, name and link.
+r"""Reads which W&B run a job logs to: the ids, names and links it prints.
 
 The lines are those of the real client, 0.31: `wandb: Run data is saved locally in <folder>`,
-`wandb: Syncing run <name>` or `Resuming run <name>`, and `wandb: View run [<name>] at[:] <url>`,
-with colours and a pictogram in between, and behind whatever prefix a launcher puts before a line.
+`wandb: Syncing run <name>` or `Resuming run <name>`, and `wandb: View run [<name>] at[:] <url>`.
+They may hold colours and a pictogram, and a launcher may put any prefix before a line.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""What says that a person stopped a job, where nobody on record did.
+"""Signs that a person stopped a job without a recorded request.
 
-Such words mislead at times, so nothing is concluded but that the DRI is asked before a relaunch
-(R14). Without any, an end that nobody on record asked for is a failure like others.
+Such words mislead at times, so the only conclusion is that the DRI is asked before a relaunch
+(R14). Without any sign, an end that nobody requested on record is a failure like others.
 """
 
 import re
@@ -18,13 +18,13 @@ from watchkeeper.domain.values.exits import exit_facts
 from watchkeeper.domain.values.observation.sources import AttemptFacts
 
 STOPPED_BY_A_PERSON = "stop.by-user"
-"""The signature of sentences that say so in words."""
+"""The signature of sentences that name a stop by a person."""
 
 _INTERRUPTED = "stop.interrupt"
 """The signature of an interrupt, as Ctrl-C sends one."""
 
 _STOPPING = (SIGINT, SIGTERM, SIGKILL)
-"""What a stop sends: slurm's scancel SIGTERM, and SIGKILL after a while."""
+"""The signals of a stop: slurm's scancel sends SIGTERM, and SIGKILL after a while."""
 
 _A_PERSON = re.compile(
     r"\bby (?:the |an? )?(?:user|uid|owner|admin\w*|operator|human|person)\b"
@@ -40,7 +40,7 @@ _AN_INTERRUPT = re.compile(
     r"|\^C|(?:Interrupted|Aborted) by user|SIGINT (?:received|caught)|control-C",
     re.IGNORECASE,
 )
-"""An interrupt that came: lines of settings and of help speak of one as well."""
+"""An interrupt that happened: lines of settings and of help name interrupts as well."""
 
 _BY_SIGINT = "exit.sigint"
 _SIGINT_CONFIDENCE = 0.75
@@ -49,7 +49,7 @@ _SIGINT_CONFIDENCE = 0.75
 def stop_told(
     check: Check, job: JobFacts, first: AttemptFacts | None, sentences: Sequence[str]
 ) -> CauseClaim | None:
-    """Return what says that a person stopped a job; none where nothing does.
+    """Return the sign that a person stopped a job, or `None`.
 
     An orchestrator sends SIGTERM for many reasons, which its own words may name; SIGINT is what a
     person's Ctrl-C sends, and a `KeyboardInterrupt` what it raises.
@@ -57,8 +57,8 @@ def stop_told(
     Args:
         check: The check that saw the end.
         job: The orchestrator's last word.
-        first: The try whose failure ended it.
-        sentences: The orchestrator's own words on the try and the job.
+        first: The attempt whose failure ended it.
+        sentences: The orchestrator's own words on the attempt and the job.
     """
     said = claims_in(sentences)
     claims = (*check.claims, *said)
@@ -76,7 +76,7 @@ def stop_told(
 
 
 def _signal(job: JobFacts, first: AttemptFacts | None) -> int | None:
-    """Return the signal that ended a job, by its own end or, where that tells none, the try's."""
+    """Return the signal that ended a job, by the job's end or else the attempt's."""
     signal = job.signal if job.signal is not None else exit_facts(job.exit_code)[1]
     if signal is not None or first is None:
         return signal

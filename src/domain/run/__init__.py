@@ -1,1 +1,1 @@
-"""A run: its events and its state, one page for each subject."""
+"""A run: its events and its state, one module for each subject."""

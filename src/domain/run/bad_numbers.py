@@ -1,7 +1,7 @@
-"""Which checkpoints were written while the run's numbers were NaN or infinite.
+"""Checkpoints that were written while the run's numbers were NaN or infinite.
 
-A checkpoint is good only at or below the last step whose logged numbers were finite: what came
-after holds weights that no relaunch can train on.
+A checkpoint is good only at or below the last step whose logged numbers were finite. Later
+checkpoints hold weights that no relaunch can train on.
 """
 
 from watchkeeper.domain.run.checkpoints import Checkpoint
@@ -12,11 +12,11 @@ from watchkeeper.domain.values.observation.measured import FINITE_AGAIN, FINITE_
 
 
 def nan_since(known: int | None, check: CheckRecorded) -> int | None:
-    """Return the first step of the NaN that holds after a check; none where none holds.
+    """Return the first step of a NaN that is ongoing after a check, or `None`.
 
     Args:
-        known: What held before it.
-        check: Its numbers say when metrics were not finite, and how often they were since.
+        known: The first step before it.
+        check: Its numbers show when metrics were not finite, and how many were finite since.
     """
     by_points = check.measured.source == "history"
     holding = [
@@ -26,12 +26,12 @@ def nan_since(known: int | None, check: CheckRecorded) -> int | None:
     ]
     if holding:
         return min(holding) if known is None else min(known, *holding)
-    # Without a point nobody can tell.
+    # Without a point the answer is unknown.
     return None if check.measured.points else known
 
 
 def bad_from(run: Run, checkpoint: Checkpoint) -> int | None:
-    """Return the step from which its writer's numbers were not finite; none for a good one."""
+    """Return the step from which its writer's numbers were not finite, or `None`."""
     writer = _writer(run, checkpoint)
     since = writer.nan_from if writer is not None else None
     return since if since is not None and checkpoint.step >= since else None
@@ -44,7 +44,7 @@ def last_good(run: Run) -> Checkpoint | None:
 
 
 def _writer(run: Run, checkpoint: Checkpoint) -> Instance | None:
-    """Return the instance that lived when a checkpoint came."""
+    """Return the instance that was live when a checkpoint came."""
     came = checkpoint.came_at
     for one in reversed(run.instances):
         if one.launched_at is not None and (came is None or one.launched_at <= came):

@@ -1,6 +1,6 @@
-"""The hash chain of a stream: an edited, dropped or moved event shows.
+"""The hash chain of a stream: it reveals edited, dropped or reordered events.
 
-`chain_hash` is the whole specification. Whoever has a stream's stored columns can recompute its
+`chain_hash` is the whole specification. Anyone with a stream's stored columns can recompute its
 chain with any SHA-256, without this software.
 """
 
@@ -18,7 +18,7 @@ _DOMAIN = b"watchkeeper/event/v1\n"
 _LENGTH_BYTES = 8
 
 _NAMES_MAX = 16_384
-"""Names of streams and topics whose bytes are kept: a ledger says the same few with each event."""
+"""Cached bytes of stream and topic names: a ledger repeats the same few with each event."""
 
 Head = tuple[int, bytes]
 """The version of a stream's newest event, and its chain hash."""
@@ -69,10 +69,9 @@ def chain_hash(previous: bytes, stream: str, version: int, topic: str, state: by
 def follow(
     heads: dict[Key, Head], events: Iterable[tuple[Key, str, int, str, bytes, bytes]]
 ) -> int:
-    """Take stored events as the next ones of their streams, as long as each of them is that.
+    """Take stored events as the next of their streams, until one does not follow.
 
-    The first one whose version or hash is not what follows its stream's head is not taken, and
-    none after it.
+    It stops at the first event whose version or hash does not follow its stream's head.
 
     >>> first = chain_hash(GENESIS, "run/a", 1, "run.drafted.1", b"{}")
     >>> heads: dict[str, Head] = {}
@@ -82,7 +81,7 @@ def follow(
     True
 
     Args:
-        heads: Where each stream is; moved on over what is taken.
+        heads: The head of each stream; advanced over the events that are taken.
         events: In the order of the ledger: what the stream is called in `heads`, then its name,
             the version, topic, bytes and chain hash.
 

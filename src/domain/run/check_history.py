@@ -1,7 +1,7 @@
-"""What a run remembers of its newest checks.
+"""What a run's state keeps of its newest checks, for later checks.
 
 A whole check takes some 30 kB, and a run remembers 64 of them. Only the newest is kept whole, as
-`Run.last_check`; what the others showed stays in their events.
+`Run.last_check`. The details of the others stay in their events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from watchkeeper.domain.values.earlier import PastCheck
 from watchkeeper.domain.values.observation.measured import Level, Measured
 
 RECENT_CHECKS_MAX = 64
-"""Checks remembered in state: what detectors over several cadences look back on."""
+"""Checks remembered in state, for detectors that look back over several cadences."""
 
 
 def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
-    """Return what is remembered of the newest check."""
+    """Return the part of the newest check that is remembered."""
     measured, pace = check.measured, check.measured.pace
     half, new = check.checkpoints_incomplete, check.new_checkpoints
     return PastCheck(
@@ -45,7 +45,7 @@ def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
 
 
 def levels_of(measured: Measured) -> dict[str, Level]:
-    """Return the levels that were measured, by their field."""
+    """Return the measured levels, by their field."""
     found: dict[str, Level] = {}
     if measured.loss is not None:
         found["loss"] = measured.loss
@@ -61,7 +61,7 @@ def levels_of(measured: Measured) -> dict[str, Level]:
 def with_checks(
     recent_checks: tuple[PastCheck, ...], newest: Sequence[PastCheck]
 ) -> tuple[PastCheck, ...]:
-    """Add checks to those remembered, and forget of them what nobody looks at any more.
+    """Add checks to those remembered, and drop the parts that nothing reads any more.
 
     Args:
         recent_checks: What is remembered, oldest first.
@@ -73,7 +73,7 @@ def with_checks(
             one = kept[place]
             if one.measured is not None and (newer.source or not one.source):
                 kept[place] = _outdated(one, newer)
-            # Before it there is none that is kept whole.
+            # No check before it is kept whole.
             if one.source:
                 break
         kept.append(newer)
@@ -81,7 +81,7 @@ def with_checks(
 
 
 def _outdated(one: PastCheck, newest: PastCheck) -> PastCheck:
-    """Return a check without what was measured again: by role and metric the newest counts."""
+    """Return a check without values measured again: by role and metric the newest counts."""
     left = {
         role: level
         for role, level in one.levels.items()
@@ -97,7 +97,7 @@ _NO_LEVELS: Mapping[str, Level] = {}
 
 
 def is_listed(check: CheckRecorded) -> bool:
-    """Say whether the checkpoints' store answered at a check."""
+    """Return whether the checkpoint store answered at a check."""
     for reading in check.readings:
         if reading.source == "checkpoints" and reading.state is SourceState.FRESH:
             return True
@@ -105,7 +105,7 @@ def is_listed(check: CheckRecorded) -> bool:
 
 
 def _is_tracked(check: CheckRecorded) -> bool:
-    """Say whether the tracker answered at a check, though perhaps with nothing new."""
+    """Return whether the tracker answered at a check, perhaps with nothing new."""
     for reading in check.readings:
         if reading.source == "tracker" and reading.state is not SourceState.UNAVAILABLE:
             return True
@@ -113,7 +113,7 @@ def _is_tracked(check: CheckRecorded) -> bool:
 
 
 def left_by(check: CheckRecorded) -> int:
-    """Count the complete checkpoints, and the one being written, which takes a place."""
+    """Count the complete checkpoints, and the one being written, which also counts."""
     left, half = len(check.checkpoints_complete), check.checkpoints_incomplete
     if not half:
         return left
@@ -124,9 +124,9 @@ def left_by(check: CheckRecorded) -> int:
 def checks_before(run: Run, check: CheckRecorded) -> tuple[PastCheck, ...]:
     """Return the remembered checks before one, oldest first.
 
-    Detectors are asked before a check is folded in, so that it can say how healthy the run is, and
-    after, when a recorded check is judged again. Both must give the same answer: of a full trail
-    the oldest check is left out as well, which folding one in pushes out.
+    Detectors run before a check is folded in, to give the run's health, and afterwards, when a
+    recorded check is judged again. Both must give the same answer. So the oldest check of a full
+    list is left out: folding in the new check drops it.
     """
     last = run.last_check
     if last is not None and last.event == check:

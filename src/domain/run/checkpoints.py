@@ -45,7 +45,7 @@ class Checkpoint:
     """A checkpoint that may be resumed from.
 
     Attributes:
-        written_at: By the store's clock; none where it tells no time.
+        written_at: By the store's clock; `None` if it gives no time.
         seen_at: When a check first listed it: it was there by then.
     """
 
@@ -58,5 +58,5 @@ class Checkpoint:
 
     @property
     def came_at(self) -> datetime | None:
-        """When it came, as far as anybody tells: written, else first listed."""
+        """When it came, as far as known: the time it was written, else first listed."""
         return self.written_at or self.seen_at

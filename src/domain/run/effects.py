@@ -1,4 +1,4 @@
-"""Events of effects: attempted, confirmed, rejected, unknown."""
+"""The events of an effect outside: attempted, and what the other side answered."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""What is recorded of failures, decisions, questions and people's own words."""
+"""The events of failures, decisions, questions and people's own words."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -244,10 +244,11 @@ class Failure:
 
     Attributes:
         findings: Rules of the findings that were open when it ended.
-        revised: The event that revised its cause last; 0 where none did.
-        traced: A Python traceback stood in its log.
-        ended_at: When the orchestrator says that it ended; none where it did not say.
-        excused: A later word names a cause outside of the run: its charge is given back.
+        revised: The event that revised its cause last; 0 without one.
+        traced: Its log had a Python traceback.
+        ended_at: When it ended, by the orchestrator; `None` if it gave no time.
+        excused: A later report names a cause outside of the run, so it no longer counts against the
+            budget.
     """
 
     instance: str
@@ -272,7 +273,7 @@ class Restart:
     """A relaunch that a rule decided.
 
     Attributes:
-        at: When it was asked for.
+        at: When it was requested.
         instance: The one that it started.
         after: The instance whose end it answers.
         resume_step: Where it started from.
@@ -288,7 +289,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """What the newest relaunch puts to the test.
+    """What the newest relaunch tests.
 
     Attributes:
         decision: The version of the decision.
@@ -303,16 +304,16 @@ class Stake:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is known of the newest relaunch.
+    """The known results of the newest relaunch.
 
     Attributes:
         decided: The version of the newest decision about an end.
-        stake: Open while its outcome is not known; none where nothing is at stake.
-        resumed: The newest instance that resumed; empty where the newest started afresh.
-        high_water: The highest step that instances before it reached, without what was rolled
-            back; none where none showed one.
-        proof: The verdict on its resume; `accepted` once a human took a difference; empty while
-            there is none.
+        stake: Open while its outcome is not known; `None` if nothing is tested.
+        resumed: The newest instance that resumed; empty if the newest started from scratch.
+        high_water: The highest step that earlier instances reached, without rolled back steps;
+            `None` without a step.
+        proof: The verdict on its resume; `accepted` once a human accepted a difference; empty
+            without a verdict.
         fixes: The commits of small fixes that were launched, newest last.
     """
 
@@ -329,7 +330,7 @@ PROVEN = ("same", "not_comparable", "accepted")
 
 
 def is_recovered(judgement: Judgement) -> bool:
-    """Say whether the run counts as recovered: nothing resumed, or the resume was proven.
+    """Return whether the run counts as recovered: nothing resumed, or the resume was proven.
 
     `not_comparable` is only recorded once training is past all that was trained before.
     """
@@ -343,7 +344,7 @@ NOT_RECOVERED = "not recovered"
 
 
 def words_of_proof(proof: str, step: int | None) -> str:
-    """Say what a verdict on a resume leaves open; empty where it settles all.
+    """Return what a verdict on a resume leaves open; empty for nothing.
 
     Args:
         proof: The verdict; empty while there is none.
@@ -372,14 +373,14 @@ read 10 apart.
 
 
 def is_past(failure: Failure, earlier: Failure) -> bool:
-    """Say whether a run surely went beyond an earlier failure before it failed again."""
+    """Return whether a run surely passed an earlier failure before it failed again."""
     if failure.step is None or earlier.step is None:
         return False
     return failure.step - failure.step_uncertainty > earlier.step + earlier.step_uncertainty
 
 
 def in_same_window(failure: Failure, earlier: Failure) -> bool:
-    """Say whether two ends may be one place; readings that cannot be told apart are one."""
+    """Return whether two ends may be at one step; indistinguishable readings count as one."""
     if failure.step is None or earlier.step is None:
         return False
     coarse = failure.step_uncertainty + earlier.step_uncertainty
@@ -387,7 +388,7 @@ def in_same_window(failure: Failure, earlier: Failure) -> bool:
 
 
 def failed_again(before: tuple[Failure, ...], after: tuple[Failure, ...]) -> bool:
-    """Say whether the newest failure is the one before it again, without progress past that."""
+    """Return whether the newest failure repeats the previous one without progress past it."""
     if not before:
         return False
     newest, earlier = after[-1], before[-1]

@@ -1,4 +1,4 @@
-"""The envelope that every stored event has, and the bytes that it becomes."""
+"""The envelope of every stored event, and its byte form."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Data = TypeVar("Data", bound=Fact, covariant=True)
 
 
 class Envelope(Value, Generic[Data]):
-    """What stands around an event's own data, the same for every event.
+    """The fields around an event's own data, the same for every event.
 
     Attributes:
         event_id: Unique, made when the event is recorded.
@@ -28,7 +28,7 @@ class Envelope(Value, Generic[Data]):
         recorded_at: When it was stored, by our clock.
         actor: Who caused it.
         cause: The signal or event that caused it; none for a person's own act.
-        correlation: What belongs together: the run's slug, for most.
+        correlation: A common name for related events: mostly the run's slug.
         key: Idempotency key of the append.
         data: The event itself.
     """
@@ -81,14 +81,14 @@ def _model(topic: str) -> type[Envelope[Fact]]:
 def encode(envelope: Envelope[Any]) -> tuple[str, bytes]:
     """Return the topic of an envelope's event and the bytes to store.
 
-    NaN and infinities become strings, so that any JSON reader can read what is stored. A check is
-    stored without the fields that hold their defaults; so a default of a check, or of what it
-    holds, is for ever, as its fields are.
+    NaN and infinities become strings, so that any JSON reader can read the stored bytes. A check is
+    stored without fields that hold their defaults. So the defaults of a check and its parts are
+    permanent, like its fields.
     """
-    # By what the event is, not by what the envelope was declared to hold: no field is lost.
+    # Serialised by the event's own type, not by the envelope's declared type, so no field is lost.
     if not isinstance(envelope.data, CheckRecorded):
         return envelope.data.topic, envelope.model_dump_json(serialize_as_any=True).encode()
-    # Nine in ten events are checks, and most of their fields hold nothing most of the time.
+    # Nine in ten events are checks, and most of their fields are empty most of the time.
     around = envelope.model_dump_json(exclude={"data"})
     data = envelope.data.model_dump_json(exclude_defaults=True)
     return envelope.data.topic, f'{around[:-1]},"data":{data}}}'.encode()
@@ -116,7 +116,8 @@ def decode(
         where = ".".join(str(part) for part in first["loc"])
         says = first["msg"]
         if first["type"] == "extra_forbidden":
-            # A later release may add an optional field to a topic: it is never dropped unread.
+            # A later release may add an optional field to a topic; an unknown field is never
+            # dropped unread.
             says = "this field is newer than this code; a newer release reads it"
         raise Undecodable(f"{topic}: {where}: {says}") from error
     except (ValueError, KeyError, TypeError) as error:

@@ -60,7 +60,7 @@ class FindingCleared(Fact):
 
 
 UNACCOUNTED = "job_unaccounted"
-"""The finding that the orchestrator cannot say what became of a job."""
+"""The finding that the orchestrator does not know the fate of a job."""
 
 
 DRIFTED = "tracker_identity"

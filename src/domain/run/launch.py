@@ -1,4 +1,4 @@
-"""What is recorded from a contract to a running instance, and its end."""
+"""The events from a contract to a running instance, and its end."""
 
 from typing import ClassVar
 

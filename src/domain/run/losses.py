@@ -1,4 +1,4 @@
-"""What a run remembers of its losses, as the reference for a resume."""
+"""The losses in a run's state: the reference for a resume."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -8,15 +8,15 @@ from watchkeeper.domain.values.earlier import LossAt
 from watchkeeper.domain.values.observation.measured import Measured
 
 LOSSES_KEPT = 256
-"""Pairs remembered of the newest stretch of training, and as many of those before it."""
+"""Pairs remembered of the newest stretch of training, and as many of earlier ones."""
 
 
 def with_losses(known: tuple[LossAt, ...], checks: Iterable[CheckRecorded]) -> tuple[LossAt, ...]:
-    """Add what checks sampled; of the newest stretch and of all others the newest are kept.
+    """Add the losses that checks sampled; the newest are kept.
 
     Args:
-        known: What is remembered.
-        checks: Those that follow, oldest first.
+        known: The remembered losses.
+        checks: The following checks, oldest first.
     """
     stretch: tuple[str, int] | None = None
     sampled: list[Measured] = []
@@ -36,15 +36,15 @@ def with_losses(known: tuple[LossAt, ...], checks: Iterable[CheckRecorded]) -> t
 def _with_stretch(
     known: tuple[LossAt, ...], stretch: tuple[str, int], sampled: Sequence[Measured]
 ) -> tuple[LossAt, ...]:
-    """Add what was sampled in one stretch, at one check after another."""
+    """Add the losses that consecutive checks sampled in one stretch."""
     added = [
         LossAt(at, loss, stretch, measured.losses_slack)
-        for measured in sampled[-LOSSES_KEPT:]  # Each holds one at least.
+        for measured in sampled[-LOSSES_KEPT:]  # Each check has at least one loss.
         for at, loss in measured.losses
     ]
     if known and known[-1].stretch == stretch:
-        # The newest stretch stands whole at the end, as this function left it. Looking at each loss
-        # at every check would be half of what folding a long history costs.
+        # The newest stretch is complete at the end of the list, as this function left it. Reading
+        # each loss at every check would be half of the cost of folding a long history.
         begin = bisect_left(known, True, key=lambda one: one.stretch == stretch)
         others, own = known[:begin], known[begin:]
     else:
@@ -54,5 +54,5 @@ def _with_stretch(
 
 
 def without_lineage(known: tuple[LossAt, ...], above_step: int) -> tuple[LossAt, ...]:
-    """Forget the losses of a lineage that was left: what is trained anew may well differ."""
+    """Drop the losses of a lineage that was left: retrained steps may differ."""
     return tuple(one for one in known if one.step <= above_step)

@@ -1,4 +1,7 @@
-"""Open questions in words, and which of them events have answered."""
+"""Which open questions still need an answer.
+
+A question that events have answered is no call to act on what runs now.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +22,7 @@ _COMMAND = "`watchkeeper "
 
 
 def question_of(run: Run, data: EscalationRaised, at: datetime) -> Question:
-    """Return a question as it is remembered, with the open finding that it is about."""
+    """Return the remembered form of a question, with the open finding that it is about."""
     newest = run.instances[-1].plan.instance if run.instances else ""
     question = Question(data.question, data.rule, data.asks, at, newest)
     of_rule = [found for found in run.findings.values() if found.rule == data.rule]
@@ -30,7 +33,7 @@ def question_of(run: Run, data: EscalationRaised, at: datetime) -> Question:
 
 
 def acknowledged(run: Run, name: str, version: int) -> Run:
-    """Return a run after a human took one of its open questions."""
+    """Return a run after a human acknowledged one of its open questions."""
     taken, run = run.questions[name], closed(run, (name,), version)
     if taken.finding not in run.findings:
         return run
@@ -44,13 +47,13 @@ def cleared(run: Run, kind: str, rule: str, reason: str) -> FindingCleared:
 
 
 def closed(run: Run, names: tuple[str, ...], version: int) -> Run:
-    """Return a run without questions that an event closed."""
+    """Return a run without the questions that an event closed."""
     left = {name: q for name, q in run.questions.items() if name not in names}
     return replace(run, questions=left, closed={**run.closed, **dict.fromkeys(names, version)})
 
 
 def asked_anew(run: Run, kind: str) -> Run:
-    """Return a run whose finding is another one now: earlier answers are not about it."""
+    """Return a run whose finding has changed: earlier answers are not about it."""
     if kind not in run.acknowledged:
         return run
     return replace(run, acknowledged={k: q for k, q in run.acknowledged.items() if k != kind})
@@ -72,16 +75,16 @@ def answered_by_clearing(run: Run, kind: str, at: datetime) -> Run:
 
 
 def is_decided_since(run: Run, question: Question) -> bool:
-    """Say whether a relaunch was decided since R10 asked: a checkpoint is there after all."""
+    """Return whether a relaunch was decided since R10 asked: a checkpoint exists after all."""
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     relaunches = decided is not None and decided.action is Action.RELAUNCH
     return question.rule == "R10" and relaunches
 
 
 def is_answered(run: Run, question: Question) -> bool:
-    """Say whether events answered a question.
+    """Return whether events answered a question.
 
-    Its finding was cleared, its instance is followed by another, or that was decided since.
+    Its finding was cleared, a newer instance exists, or a relaunch was decided since.
     """
     if question.cleared_at is not None or is_decided_since(run, question):
         return True
@@ -90,23 +93,23 @@ def is_answered(run: Run, question: Question) -> bool:
 
 
 def what_asks(run: Run, question: Question) -> str:
-    """Return what a question asks; of one that events answered only what it was about."""
+    """Return what a question asks; if events answered it, only its subject."""
     if not is_answered(run, question):
         return question.asks
     if question.summary:
         return question.summary
-    told = question.asks
-    # Its last sentences say what might be done, and it would be done to what runs now.
-    while ". " in told and (told.endswith("?") or _COMMAND in told):
-        told = told.rpartition(". ")[0]
-    return told
+    asked = question.asks
+    # Its last sentences suggest an action, which would now hit the running instance.
+    while ". " in asked and (asked.endswith("?") or _COMMAND in asked):
+        asked = asked.rpartition(". ")[0]
+    return asked
 
 
 def since_then(run: Run, question: Question) -> str:
-    """Return what became of the instance that a question was about, and what runs now.
+    """Return the fate of the instance that a question was about, and what runs now.
 
     Returns:
-        Such as `i1 ended; i2 trains`; empty where no instance is known.
+        For example `i1 ended; i2 trains`; empty if no instance is known.
     """
     if not run.instances:
         return ""
@@ -118,21 +121,21 @@ def since_then(run: Run, question: Question) -> str:
 
 
 def answer_of(run: Run, question: Question) -> str:
-    """Return the whole answer in words; empty for a question that is open in truth."""
+    """Return the whole answer in words; empty for a question that is really open."""
     if not is_answered(run, question):
         return ""
     at = question.cleared_at
     cleared = f"cleared {at.astimezone(UTC):%Y-%m-%d %H:%M UTC}" if at is not None else ""
-    told = "; ".join(part for part in (cleared, since_then(run, question)) if part)
+    answers = "; ".join(part for part in (cleared, since_then(run, question)) if part)
     close = f'close it with `watchkeeper ack {run.slug} {question.name} --note "..."`'
-    return f"answered by events: {told}; {close}"
+    return f"answered by events: {answers}; {close}"
 
 
 def describe_question(run: Run, question: Question) -> str:
     """Return a question in one line, with its name and its rule."""
-    told = f"{question.name} ({question.rule}): {what_asks(run, question)}"
+    words = f"{question.name} ({question.rule}): {what_asks(run, question)}"
     answer = answer_of(run, question)
-    return f"{told}; {answer}" if answer else told
+    return f"{words}; {answer}" if answer else words
 
 
 def _now(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""Events and state of operator requests: relaunch, rollback, successor."""
+"""The events of operator acts: relaunch, rollback, successor, milestone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -202,20 +202,20 @@ class PlannedActEnded(Fact):
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """What was announced, asked for and verified beside a run's ordinary life.
+    """What was announced, requested and verified outside a run's ordinary progress.
 
     Attributes:
         acts: Planned acts that are not ended, by name.
         acts_announced: How many were ever announced; names the next one.
-        asked: The relaunch or rollback that a human asked for and that is not launched yet.
+        asked: The relaunch or rollback that a human requested and that is not launched yet.
         rollback: A rollback that waits for its approval.
         lineages: Rejected ones, oldest first.
         rejected_at: When the checkpoint of a rejected lineage was written, by its path: a later
             one under the same path is another lineage's.
-        ancestor: Where the run comes from; none for a run that began by itself.
+        ancestor: The run that it continues; `None` for an independent run.
         milestones: Verified ones by tag.
         stop: Who asked for the newest stop and who allowed it, with the reason.
-        stopped_at: The stopping point at which the watch ended once; it is not reached again.
+        stopped_at: The stopping point at which the watch once ended; it is not reached again.
     """
 
     acts: Mapping[str, PlannedActAnnounced] = field(default_factory=dict[str, PlannedActAnnounced])

@@ -1,4 +1,4 @@
-"""Events and state of permissions: proposals, consents, waivers, approvals."""
+"""The events of permissions: proposals, consents, waivers, revocations."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -223,7 +223,7 @@ class Approval:
     """A human's permission to launch; a revoked one covers nothing.
 
     Attributes:
-        also: Identities that it covers beside its own: those of small fixes (R5).
+        also: Further identities that it covers: those of small fixes (R5).
     """
 
     name: str
@@ -254,8 +254,8 @@ class Proposal:
     """A guarded action that somebody asked for.
 
     Attributes:
-        consent: The consent that it was given; empty while none was.
-        declined: By whom it was declined; empty when it was not.
+        consent: The consent that it was given; empty without one.
+        declined: Who declined it; empty if nobody did.
     """
 
     name: str
@@ -289,7 +289,7 @@ class Waiver:
 
 
 ATTEMPT_AGAIN = timedelta(days=1)
-"""The same refused attempt is recorded again only after this long: a retry is no news."""
+"""The same refused attempt is recorded again only after this time: a retry adds nothing."""
 
 
 def attempt_key(principal: str, command: str, target: str) -> str:

@@ -1,4 +1,4 @@
-"""The phases of a run, one type each."""
+"""The phases of a run: one type each, so that no false state can be written."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -119,7 +119,7 @@ Phase = (
     | Superseded
 )
 Live = Stabilizing | Running
-"""The phases in which a job is known to exist and is not known to have ended."""
+"""The phases in which a job exists and has not ended, as far as known."""
 
 PHASES: tuple[type[Phase], ...] = (
     Unborn,

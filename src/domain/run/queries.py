@@ -1,4 +1,4 @@
-"""Questions about a whole run that several subjects ask."""
+"""Questions about a whole run that several modules ask."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -28,7 +28,7 @@ from watchkeeper.domain.values.durations import utc_minute
 from watchkeeper.domain.values.earlier import Earlier
 
 MISSING_ARTEFACTS = "missing_artefacts"
-"""The finding that a run ended well and lacks what proves it (H11)."""
+"""The finding that a run ended well but lacks the proof of it (H11)."""
 
 
 _LIVE = (Launching, Stabilizing, Running)
@@ -37,9 +37,9 @@ _LIVE = (Launching, Stabilizing, Running)
 def health_now(run: Run) -> Health:
     """Return a run's health after all that is on record.
 
-    A check's own findings are in its health. What a success lacks (H11) is found after the check
-    that saw it end: a run that lacks its final checkpoint is not well. What resumed is not well
-    before that is proven, whatever was said of the instance before it.
+    A check's own findings are in its health. Missing proof of a success (H11) is found after the
+    check that saw the end: a run without its final checkpoint is not healthy. A resumed run is not
+    healthy before its resume is proven, whatever the previous instance's health.
     """
     if run.health is not Health.HEALTHY or not isinstance(run.phase, _LIVE):
         return Health.DEGRADED if is_belied(run) else run.health
@@ -48,20 +48,20 @@ def health_now(run: Run) -> Health:
 
 
 def unproven_health(proof: str) -> Health:
-    """Return the health of what trains well and is not recovered, by the verdict so far."""
+    """Return the health of a run that trains well but is not recovered, by its verdict."""
     return Health.DEGRADED if proof == "differs" else Health.UNKNOWN
 
 
 def is_unproven(check: CheckRecorded) -> bool:
-    """Say whether a check saw training of which nothing but the proof of its resume is open.
+    """Return whether a check saw training for which only the resume proof is open.
 
-    Its reason tells; checks that were recorded before a proof was asked for never say so.
+    The check's reason shows it; checks from before proofs existed never do.
     """
     return check.health is Health.UNKNOWN and f"; {RECOVERING}:" in check.because
 
 
 def health_words(check: CheckRecorded) -> str:
-    """Return a check's health as people read it: what resumed is `recovering` until proven."""
+    """Return a check's health for people: a resumed run is `recovering` until proven."""
     if is_unproven(check):
         return RECOVERING
     differs = f"; {NOT_RECOVERED}:" in check.because
@@ -69,14 +69,14 @@ def health_words(check: CheckRecorded) -> str:
 
 
 def is_recovering(run: Run) -> bool:
-    """Say whether nothing but the proof that is due keeps a live run from being called healthy."""
+    """Return whether only the due proof keeps a live run from being healthy."""
     due = not is_recovered(run.judgement) and not run.judgement.proof
     live = isinstance(run.phase, _LIVE)
     return live and due and run.health is Health.UNKNOWN and not run.findings
 
 
 def is_belied(run: Run) -> bool:
-    """Say whether a finding that is open since contradicts the health of the newest check."""
+    """Return whether a finding opened since contradicts the newest check's health."""
     return run.health is Health.HEALTHY and MISSING_ARTEFACTS in run.findings
 
 
@@ -105,7 +105,7 @@ def _what_now(decision: DecisionMade) -> str:
 def stopping_point(run: Run, check: CheckRecorded, now: datetime) -> str:
     """Return the stopping point that a check reached, in words; empty for none.
 
-    One that was reached once is not reached again, so that a human may go on watching.
+    A point that was reached once is not reached again, so that a human may go on watching.
     """
     point = contract_of(run).stopping
     reached: list[str] = []
@@ -122,7 +122,7 @@ def stopping_point(run: Run, check: CheckRecorded, now: datetime) -> str:
 
 
 def end_at(run: Run, point: str, check: CheckRecorded) -> list[RunEvent]:
-    """End the watch at the point that was agreed, and tell the DRI that nobody watches."""
+    """End the watch at the agreed point, and notify the DRI that nobody watches."""
     reason = f"the agreed stopping point is reached: {point}"
     asks = (
         f"{check.instance}: {reason}, so the watch ended. The job was not stopped and goes on "
@@ -149,17 +149,17 @@ def sooner(contract: Contract, due: datetime, now: datetime) -> datetime:
 
 
 HOLDING = frozenset({ActKind.PAUSE, ActKind.SWAP, ActKind.MAINTENANCE})
-"""Acts in whose window an end is expected, so that nothing relaunches by itself. A drill is held
-to see the recovery, so it is recovered from as ever."""
+"""Acts in whose window an end is expected, so that nothing relaunches by itself. A drill is meant
+to show the recovery, so the usual recovery applies."""
 
 
 def acts_at(run: Run, at: datetime) -> list[PlannedActAnnounced]:
-    """Return the announced acts whose window holds at a time."""
+    """Return the announced acts whose window contains a time."""
     return [act for act in run.operator.acts.values() if act.starts_at <= at < act.ends_at]
 
 
 def expecting(run: Run, rule: str, at: datetime) -> PlannedActAnnounced | None:
-    """Return the act that expects a rule's findings at a time; none where none does."""
+    """Return the act that expects a rule's findings at a time, or `None`."""
     return next((act for act in acts_at(run, at) if rule in act.expects), None)
 
 
@@ -180,19 +180,19 @@ def describe_act(act: PlannedActAnnounced) -> str:
 
 
 def source_is_fresh(check: CheckRecorded, source: str) -> bool:
-    """Say whether a source gave a fresh answer at a check."""
+    """Return whether a source gave a fresh answer at a check."""
     return any(r.source == source and r.state is SourceState.FRESH for r in check.readings)
 
 
 def asked_of(run: Run) -> RelaunchRequested | RollbackApproved | None:
-    """Return what a human asked for of the newest instance; none when it was done, or nothing."""
+    """Return what a human requested for the newest instance; `None` if done or nothing."""
     asked = run.operator.asked
     newest = run.instances[-1].plan.instance if run.instances else ""
     return asked if asked is not None and asked.instance == newest else None
 
 
 def earlier_of(run: Run) -> Earlier:
-    """Return what a reading may know of a run's earlier checks."""
+    """Return what readers of logs and metrics may know of a run's earlier checks."""
     last = run.last_check
     return Earlier(
         contract=contract_of(run),

@@ -15,7 +15,7 @@ type_of: Mapping[str, type[Fact]] = MappingProxyType(
         for model in get_args(union)
     }
 )
-"""The event model of each topic that is written today. Nothing is ever imported by its name."""
+"""The event model of each current topic. Nothing is ever imported by its name."""
 
 Upcast = Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]
 """Turns the data of a retired topic into the next topic and its data."""
@@ -24,7 +24,7 @@ UPCASTS: Mapping[str, Upcast] = MappingProxyType({})
 """One upcast for each retired topic; none is retired yet."""
 
 _UPCASTS_MAX = 100
-"""More steps than this mean a circle."""
+"""More steps than this mean a cycle."""
 
 
 class UnknownTopic(Exception):
@@ -34,7 +34,7 @@ class UnknownTopic(Exception):
 def current(
     topic: str, data: dict[str, Any], upcasts: Mapping[str, Upcast] = UPCASTS
 ) -> tuple[str, dict[str, Any]]:
-    """Bring the data of a retired topic up to the version that is written today.
+    """Convert the data of a retired topic to the current version.
 
     Args:
         topic: As stored.
@@ -42,10 +42,10 @@ def current(
         upcasts: The table to use.
 
     Returns:
-        The topic of today and its data.
+        The current topic and its data.
 
     Raises:
-        UnknownTopic: Neither written today nor retired.
+        UnknownTopic: The topic is neither current nor retired.
     """
     for _ in range(_UPCASTS_MAX):
         if topic in type_of:

@@ -1,6 +1,7 @@
-"""The orchestrator's own attempts within an instance.
+"""The orchestrator's own retries within an instance.
 
-What follows resumes from whatever was complete by then, and not from what the instance was launched
+A retry is recorded as the time one attempt failed and the time another followed. It resumes from
+the newest checkpoint that was complete by then, not from the one that the instance was launched
 with.
 """
 
@@ -13,16 +14,16 @@ from watchkeeper.domain.values.instance import Retried, Tried
 from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 FOLLOWS_WITHIN = timedelta(minutes=10)
-"""How long after a try failed its last checkpoint may still become complete."""
+"""How long after a failed attempt its last checkpoint may still become complete."""
 
 RETRIES_MAX = 16
-"""Failed tries remembered of an instance: the newest."""
+"""Failed attempts remembered of an instance: the newest."""
 
 TRIES_MAX = 64
-"""Failed tries of the whole job remembered of an instance: the newest."""
+"""Failed attempts of the whole job remembered of an instance: the newest."""
 
 TOGETHER = timedelta(minutes=10)
-"""Tasks of a gang that fail within this time of each other are one failed try."""
+"""Tasks of a gang that fail within this time of each other are one failed attempt."""
 
 
 def with_tries(
@@ -32,12 +33,13 @@ def with_tries(
     at: datetime,
     progress: Progress | None,
 ) -> tuple[Tried, ...]:
-    """Return the failed tries of an instance, with those that a check shows for the first time.
+    """Return an instance's failed attempts, including those that a check first shows.
 
     Args:
         known: Those known before the check.
-        failed: How many failed tries the orchestrator counted before.
-        check: The check. Its job says how many tries failed: no more are taken from its tasks.
+        failed: How many failed attempts the orchestrator counted before.
+        check: The check. Its job gives the number of failed attempts; no more are taken from its
+            tasks.
         at: When it was made.
         progress: The newest progress before it.
     """
@@ -47,9 +49,9 @@ def with_tries(
     seen = (None, 0) if progress is None else (progress.step, progress.uncertainty)
     rows = list(check.attempts)
     if job.state in TERMINAL:
-        # The try that ended the instance is followed by none.
+        # No attempt follows the one that ended the instance.
         rows = [one for one in rows if _is_followed(one, check)]
-    # Of a gang, tasks that were killed only followed the one that failed.
+    # The killed tasks of a gang only followed the one that failed.
     rows.sort(key=lambda one: one.state is AttemptState.KILLED and not one.oom)
     tries = list(known)
     for row in rows:
@@ -62,7 +64,7 @@ def with_tries(
 
 
 def is_same(known: Tried, new: Tried) -> bool:
-    """Return whether a task's failure belongs to a failed try that is known already."""
+    """Return whether a task's failure belongs to an already known failed attempt."""
     if known.facts is None or new.facts is None:
         return new.at <= known.at
     if new.facts.ended_at is None and new.facts.started_at is None:
@@ -75,26 +77,26 @@ def is_same(known: Tried, new: Tried) -> bool:
 def with_retries(
     known: tuple[Retried, ...], failed: int, check: CheckRecorded, before: datetime | None
 ) -> tuple[Retried, ...]:
-    """Return the tries that failed below an instance and were followed by another.
+    """Return the failed attempts inside an instance that another attempt followed.
 
     Args:
         known: Those known of the instance, with or without the check's: the answer is the same.
-        failed: How many failed tries are known of it, likewise.
+        failed: How many failed attempts are known of it, likewise.
         check: The check.
-        before: When the instance was looked at before it.
+        before: When the previous check of the instance was made.
     """
     job = check.job
     if job is None:
         return known
     ended = [one for one in check.attempts if one.ended_at is not None]
     if job.state in TERMINAL:
-        # The try that ended the instance is followed by none.
+        # No attempt follows the one that ended the instance.
         ended = [one for one in ended if _is_followed(one, check)]
-    told = [Retried(at, at + FOLLOWS_WITHIN) for one in ended if (at := one.ended_at) is not None]
+    found = [Retried(at, at + FOLLOWS_WITHIN) for one in ended if (at := one.ended_at) is not None]
     more = job.attempts_failed > failed
-    if more and not told and job.state not in TERMINAL and before is not None:
-        told = [Retried(before, None)]
-    new = [one for one in dict.fromkeys(told) if one not in known]
+    if more and not found and job.state not in TERMINAL and before is not None:
+        found = [Retried(before, None)]
+    new = [one for one in dict.fromkeys(found) if one not in known]
     return (*known, *new)[-RETRIES_MAX:] if new else known
 
 

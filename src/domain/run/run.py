@@ -1,4 +1,4 @@
-"""A run, folded from its events."""
+"""The current state of a run: folded from its events, never parsed or guessed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from watchkeeper.domain.values.observation.signals import Claim, Claims, Heard
 from watchkeeper.domain.values.text_evidence import TrackerLink
 
 
-# Without slots: its forty fields are copied for every event, and a dictionary of them in one go.
+# Without slots: its forty fields are copied for every event, and a dictionary is copied at once.
 @dataclass(frozen=True)
 class Run:
     """A run, folded from every event recorded so far.
@@ -33,29 +33,29 @@ class Run:
         approvals_given, questions_raised: How many there ever were; these name the next one.
         since: When the phase began.
         relaunches: When relaunches were requested, oldest first.
-        restarts: Those of them that a rule decided: what a human asked for is no restart.
-        questions: Open ones by name, in order of raising.
+        restarts: Those of them that a rule decided; a human's request does not count.
+        questions: Open questions by name, in the order in which they were raised.
         closed: Which event closed each of the others, by its version.
-        acknowledged: Alerts that are open still, by kind, with the answered question.
+        acknowledged: Alerts that are still open, by kind, with the answered question.
         checkpoints: Validated ones by step.
         rejected: Steps that must not be resumed from, with the reason.
-        unnamed: Those of them that are complete, and nothing says which step their metadata names.
-        stop_requested: The instance whose end a human asked for; empty for none.
-        asked_by: The human who asked for the first launch, who is the DRI where none is named.
-        given_up: The instance whose end a human asked for while nobody could account for it.
-        tracker_links: What was announced, by tracker id, oldest first.
+        unnamed: Those of them that are complete, but whose metadata step is unknown.
+        stop_requested: The instance whose end a human requested; empty for none.
+        asked_by: The human who requested the first launch; the DRI if no other is named.
+        given_up: The instance whose end a human requested while its state was unknown.
+        tracker_links: The announced links by tracker id, oldest first.
         cleared_by: The approval or waiver that the newest launch rests on.
         requester: Who wanted the first launch.
         attempts: When each refused attempt was recorded last, by actor, command and target.
-        claims: What signals say, the newest word on each subject.
+        claims: The claims of signals, the newest for each subject.
         heard: How many signals each source had recorded in its newest minute.
-        urged_at: When the newest signal was recorded that asks for a check.
-        trail: What is remembered of the newest checks, oldest first, at most `RECENT_CHECKS_MAX`.
-        keeper: How often the keeper judged this run, and how often it was wrong.
-        losses: What was logged at sampled steps, which a resume is compared with.
-        manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
-        judgement: What a relaunch is to show, and what it has shown.
-        history_limit: The limit that its length was recorded to have passed; none so far.
+        urged_at: When the newest signal that requests a check was recorded.
+        recent_checks: The newest checks, shortened, oldest first, at most `RECENT_CHECKS_MAX`.
+        keeper: How often the monitor judged this run, and how often it was wrong.
+        losses: The losses at sampled steps, with which a resume is compared.
+        operator: Planned acts, requested relaunches and rollbacks, milestones, ancestor.
+        judgement: What a relaunch has to show, and what it has shown.
+        history_limit: The length limit that is recorded as passed; `None` so far.
     """
 
     slug: str
@@ -126,24 +126,24 @@ def contract_of(run: Run) -> Contract:
 
 
 def dri_of(run: Run) -> str:
-    """Return who is responsible: as the contract says, else who launched it, else who approved."""
+    """Return who is responsible: by the contract, or else its launcher, or else its approver."""
     approvers = [approval.by for approval in run.approvals]
     return contract_of(run).dri or run.asked_by or next(iter(approvers), "")
 
 
 def last_instance(run: Run) -> Instance | None:
-    """Return the newest instance, or none before the first."""
+    """Return the newest instance, or `None` before the first."""
     return run.instances[-1] if run.instances else None
 
 
 def end_asked(run: Run, instance: str) -> bool:
-    """Say whether a human asked for the end of an instance: a stop, a relaunch or a rollback."""
+    """Return whether a human requested an instance's end: a stop, relaunch or rollback."""
     asked = run.operator.asked
     return run.stop_requested == instance or (asked is not None and asked.instance == instance)
 
 
 def live_instance(run: Run) -> Instance | None:
-    """Return the instance whose job is known to exist and not known to have ended."""
+    """Return the instance whose job exists and has not ended, as far as known."""
     if isinstance(run.phase, Stabilizing | Running):
         return last_instance(run)
     return None

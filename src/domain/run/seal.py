@@ -1,4 +1,4 @@
-"""What is recorded of a run's end, of output roots, and of effects."""
+"""The events of a run's end, of output roots, and of effects."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Signals without a run: kept for later, or quarantined."""
+"""The box of signals outside any run's history: kept, or quarantined unread."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ SIGNALS = "signals"
 """The name of the one stream."""
 
 REPLAYED_AWAY = frozenset({"recorded", "known", "kept", "counted", "late"})
-"""Outcomes after which a quarantined message needs nobody any more."""
+"""Outcomes after which a quarantined message needs no more attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class SignalBox:
     """What is in the box, folded from its stream.
 
     Attributes:
-        kept: Signals that no run has yet, by `<source>/<key>`, oldest first.
-        quarantined: Messages that nobody could read so far, by name.
+        kept: Signals that are not bound to a run yet, by `<source>/<key>`, oldest first.
+        quarantined: Messages that could not be read so far, by name.
         put_aside: How many messages were ever quarantined; names the next one.
         heard: How many signals of each source were kept in its newest minute.
     """
@@ -43,18 +43,18 @@ class SignalBox:
 
 
 def signal_name(signal: Signal) -> str:
-    """Return a signal's name among all: source and natural key."""
+    """Return a signal's unique name: source and natural key."""
     return f"{signal.source}/{signal.key}"
 
 
 def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
-    """Apply events of the stream, in order; all in one pass, since a box may hold very much."""
+    """Apply events of the stream in order, in one pass, since a box may hold very much."""
     version, put_aside, heard = box.version, box.put_aside, box.heard
     kept, quarantined = dict(box.kept), dict(box.quarantined)
     for event in events:
         version = event.version
         match event.data:
-            # What is inventory is there for binding others, and waits for nothing.
+            # An inventory signal serves to bind others, and waits for nothing.
             case SignalKept() as data if data.why != "inventory":
                 kept[signal_name(data.signal)] = data
                 heard = hear(heard, data.signal.source, event.envelope.recorded_at)

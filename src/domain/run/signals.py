@@ -1,4 +1,4 @@
-"""Events of signals: bound, late, kept, quarantined."""
+"""The events of signals: bound to a run, late, kept, or quarantined."""
 
 from datetime import timedelta
 from typing import ClassVar, Literal
@@ -129,4 +129,4 @@ SignalBoxEvent = (
 
 
 CHECK_GAP = timedelta(seconds=5)
-"""The least time between a check and one that signals bring forward, however many they are."""
+"""The least time between a check and the next one that any number of signals brings forward."""

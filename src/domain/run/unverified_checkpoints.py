@@ -1,4 +1,4 @@
-"""Checkpoints with unread metadata, and the question that they leave (R10)."""
+"""Checkpoints whose metadata nobody could read, and their question (R10)."""
 
 from datetime import datetime, timedelta
 
@@ -12,18 +12,19 @@ CLOCK_SLACK = timedelta(minutes=5)
 """How far two clocks may differ: machines of a cluster are kept to seconds by NTP."""
 
 NOBODY_NAMES_IT = "nothing says which step its metadata names (metadata_step)"
-"""Why a checkpoint is refused whose metadata nobody could read yet; it may be read later."""
+"""The reason for a refused checkpoint whose metadata could not be read yet; it may be read
+later."""
 
 ONLY_UNNAMED = frozenset({NOBODY_NAMES_IT, "its metadata says step None"})
-"""That reason, as it is recorded now and as it once was."""
+"""That reason, in its current and its earlier wording."""
 
 
 def is_older_than_the_run(run: Run, written_at: datetime | None) -> bool:
-    """Say whether something was surely written before the run's first launch, so by another run.
+    """Return whether something was surely written before the run's first launch.
 
     Args:
         run: The run.
-        written_at: When, as the store says; what has no time may be the run's.
+        written_at: The store's time; without a time it may be this run's.
     """
     launches = [i.launched_at for i in run.instances if i.launched_at is not None]
     if written_at is None or not launches:
@@ -32,10 +33,10 @@ def is_older_than_the_run(run: Run, written_at: datetime | None) -> bool:
 
 
 def awaits_metadata(run: Run) -> bool:
-    """Say whether an end is decided again once metadata is read that nobody could read so far.
+    """Return whether an end is decided again once unreadable metadata can be read.
 
-    That is while nobody took the question that was asked for want of a checkpoint: whoever took it
-    chooses. It is looked at until then, at the pace of a live run.
+    This holds until somebody acknowledges the question about the missing checkpoint, and then
+    decides. Until then it is checked as often as a live run.
     """
     if _asked(run) is None:
         return False
@@ -49,14 +50,14 @@ def awaits_metadata(run: Run) -> bool:
 
 
 def validated_since_asked(run: Run) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints that may be resumed from by now, though none could as R10 asked."""
+    """Return the checkpoints that became usable for a resume since R10 asked."""
     if _asked(run) is None:
         return ()
     return tuple(c for c in run.checkpoints.values() if c.version > run.judgement.decided)
 
 
 def _asked(run: Run) -> Question | None:
-    """Return the open question about the newest end that nothing can be resumed (R10)."""
+    """Return the open question that nothing can be resumed after the newest end (R10)."""
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     if decided is None or (decided.action, decided.rule) != (Action.ESCALATE, "R10"):
         return None

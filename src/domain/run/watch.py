@@ -1,4 +1,4 @@
-"""Events and state of the watch: lease, checks, tracker, handover."""
+"""The events of a watch: the watch itself, checks, findings, checkpoints."""
 
 from dataclasses import dataclass
 from datetime import datetime

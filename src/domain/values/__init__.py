@@ -1,1 +1,4 @@
-"""Values that all floors share: contract, plan, observation, check, causes."""
+"""Values that every layer shares.
+
+Contract, plan, observation, check, causes, secrets.
+"""

@@ -28,7 +28,7 @@ class SourceState(StrEnum):
 
 
 BUFFERED = "buffered"
-"""How the reason begins of a source that keeps what it has until the run ends, by its design."""
+"""The first words of the reason of a source that buffers until the run ends, by design."""
 
 
 class Reading(Value):
@@ -65,14 +65,14 @@ class JobState(StrEnum):
 
 
 TERMINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
-"""The states that end an instance. Nothing else does: no step count and no silence."""
+"""The states that end an instance. A step count or silence never does."""
 
 
 LIVE = frozenset({JobState.PENDING, JobState.RUNNING})
 """The states of a job that waits or runs."""
 
 UNACCOUNTABLE = frozenset({JobState.NOT_FOUND, JobState.UNKNOWN})
-"""The states in which the orchestrator cannot say what became of a job. They prove no end."""
+"""The states in which the orchestrator does not know the fate of a job. They prove no end."""
 
 
 class JobFacts(Value):
@@ -216,5 +216,5 @@ class JobSpec(Value):
 
 
 def is_buffered(reading: Reading) -> bool:
-    """Say whether a source is silent because it buffers: no answer, and no trouble either."""
+    """Return whether a source is silent because it buffers, which is no trouble."""
     return reading.state is SourceState.UNAVAILABLE and reading.reason.startswith(BUFFERED)

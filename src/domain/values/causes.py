@@ -1,4 +1,4 @@
-"""Causes of failures: the usual outlook of each, and the possible reasons."""
+"""Failure classes: the usual outlook of each, and its possible causes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ OUTLOOK_SAYS = {
     Outlook.ASK: "ask a person before trying again",
     Outlook.NEVER: "trying the same again makes no sense",
 }
-"""What each means, in words."""
+"""The meaning of each, in words."""
 
 
 class Hypothesis(StrEnum):
@@ -43,33 +43,34 @@ NUMERICAL = "numerical_instability"
 """The cause that is never treated as infrastructure (R4)."""
 
 NUMBERS_WRONG = frozenset({"H7", "H8"})
-"""Findings that say that the numbers of the training went wrong."""
+"""Findings that the numbers of the training went wrong."""
 
 _RECORD_WRONG = frozenset({"H2", "H17"})
-"""Findings that say that the record is under a wrong identity, or of a doubtful lineage."""
+"""Findings that the record has a wrong identity, or a doubtful lineage."""
 
 _OF_LINES = frozenset({"startup_forbidden", "startup_missing"})
-"""Those of them that rest on the wording of printed lines, which proves nothing about a record."""
+"""Those of them that rest on the wording of printed lines, which proves nothing about the
+record."""
 
 
 def is_record_wrong(rule: str, kind: str) -> bool:
-    """Say whether a finding is about the identity or the lineage of what was recorded."""
+    """Return whether a finding is about the identity or the lineage of the record."""
     return rule in _RECORD_WRONG and kind not in _OF_LINES
 
 
 def is_lasting(rule: str, kind: str) -> bool:
-    """Say whether a finding is about what was recorded: a success does not close it."""
+    """Return whether a finding is about the record: a success does not close it."""
     return rule in NUMBERS_WRONG or is_record_wrong(rule, kind)
 
 
 WRONG_NUMBERS = "wrong numbers"
-"""What such a finding is called where it blocks a seal."""
+"""The name of such a finding if it blocks a seal."""
 
 IDENTITY, LINEAGE = "identity", "lineage"
-"""What findings about the record are called where they block a seal."""
+"""The names of findings about the record if they block a seal."""
 
 FOUND_LACKS = tuple(f"{name}: " for name in (WRONG_NUMBERS, IDENTITY, LINEAGE))
-"""How lacks of a seal begin that have a finding of their own, so that H11 leaves them out."""
+"""The first words of seal problems that have a finding of their own; H11 leaves them out."""
 
 UNKNOWN = frozenset({"unknown", "benign"})
 """Causes that prove nothing: `benign` only says that no line named a failure."""
@@ -83,8 +84,8 @@ class Cause:
     """What a class of failure means.
 
     Attributes:
-        outlook: Whether trying again makes sense, where nothing else says more.
-        hypotheses: What may be behind it, which a relaunch puts to the test.
+        outlook: Whether a retry makes sense, if nothing more specific is known.
+        hypotheses: Its possible reasons, which a relaunch tests.
     """
 
     outlook: Outlook
@@ -116,32 +117,32 @@ CAUSES: Mapping[str, Cause] = MappingProxyType(
         "user_stopped": Cause(Outlook.NEVER, ()),
     }
 )
-"""Every class of failure that is known."""
+"""Every known class of failure."""
 
 INFRASTRUCTURE = frozenset(name for name, cause in CAUSES.items() if cause.outlook is Outlook.RETRY)
-"""Causes that lie outside of what the run itself does: trying again is the answer."""
+"""Causes outside of the run itself: a retry is the answer."""
 
 
 def cause_of(name: str) -> Cause:
-    """Return what a cause means; one that is not known means what `unknown` does."""
+    """Return the meaning of a cause; an unlisted cause means the same as `unknown`."""
     return CAUSES.get(name, CAUSES["unknown"])
 
 
 def cautious(name: str, stated: Outlook) -> Outlook:
-    """Return the outlook that decides: what was claimed, never bolder than the cause allows.
+    """Return the deciding outlook: the claimed one, never bolder than the cause allows.
 
-    A signature may know that its kind of a known failure passes, or does not. What nobody knows
-    is retried once at most, on exit facts; numbers that went wrong, and a stop, never.
+    A signature may know whether its kind of a known failure passes. An unknown failure is retried
+    once at most, on exit facts. Wrong numbers and a stop are never retried.
     """
     if cause_of(name).outlook is Outlook.NEVER:
         return Outlook.NEVER
     proven = name in CAUSES and name not in UNKNOWN
-    # Whoever is sure that it passes has to name a cause.
+    # A claim that the failure surely passes has to name a cause.
     return Outlook.ASK if stated is Outlook.RETRY and not proven else stated
 
 
 CLAIMS_MAX = 8
-"""Claims kept in a check: the ones that a reader would weigh first."""
+"""Claims kept in a check: the most important ones."""
 
 
 class CauseClaim(Value):

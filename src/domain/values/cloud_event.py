@@ -1,4 +1,4 @@
-"""An event as it leaves for subscribers."""
+"""The CloudEvents form of an event that subscribers receive."""
 
 import json
 from dataclasses import dataclass

@@ -41,7 +41,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def render_duration(duration: timedelta) -> str:
-    """Write a duration the way people do, without parts that are zero.
+    """Write a duration as people do, without parts that are zero.
 
     >>> render_duration(timedelta(seconds=570)), render_duration(timedelta(hours=24))
     ('570 s', '24 h')

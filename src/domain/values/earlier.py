@@ -1,4 +1,4 @@
-"""What a reading may know of a run's earlier checks."""
+"""What a reader of logs and metrics may know of a run's earlier checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from watchkeeper.domain.values.observation.sources import CapacityFacts
 
 
 class PastCheck(NamedTuple):
-    """What is remembered of a check. A tuple: one is made for each check of a history that is read.
+    """The remembered part of a check. A tuple, since one is made for each check in a history.
 
     Attributes:
         at: When it was made.
@@ -27,10 +27,10 @@ class PastCheck(NamedTuple):
         capacity: What the job waited for or had.
         step: The step shown.
         metrics: The newest values by name.
-        source: See `Measured`; empty where nothing was measured.
+        source: See `Measured`; empty if nothing was measured.
         segment: See `Measured`.
         losses: See `Measured`.
-        measured: All that was measured, of the newest check, and of the newest that measured any.
+        measured: All measurements, kept only for the newest check and the newest with measurements.
         levels: By their field in `Measured`: those that no later check measured again.
         pace: The pace, where it has a baseline and no later check measured it again.
         lost: The orchestrator answered and could not account for the job.
@@ -60,7 +60,7 @@ class PastCheck(NamedTuple):
 
 
 class LossAt(NamedTuple):
-    """A loss that was logged at a step. A tuple: hundreds are made for a history that is read.
+    """A loss that was logged at a step. A tuple, since a history has hundreds.
 
     Attributes:
         stretch: Which stretch of training logged it: the instance, and how often it stepped back.
@@ -75,7 +75,7 @@ class LossAt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RejectedLineage:
-    """What was trained beyond a step, up to an instance, and left.
+    """Steps that were trained beyond a point, up to an instance, and then abandoned.
 
     Attributes:
         through: The last instance that wrote it.
@@ -90,16 +90,16 @@ class RejectedLineage:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a reading may know of a run: its contract, and what earlier checks showed.
+    """What a reader may know of a run: its contract and its earlier checks.
 
     Attributes:
         contract: The run's contract as it holds now.
         instances: All instances, oldest first.
         checks: What is remembered of the newest checks, oldest first.
-        last: The newest check; none before the first.
+        last: The newest check; `None` before the first.
         last_at: When that check was made.
         open_rules: Rules of the findings that are open, such as `H4`.
-        losses: What was logged at sampled steps.
+        losses: The losses at sampled steps.
         lineages: Stretches of steps that a rollback left behind.
     """
 

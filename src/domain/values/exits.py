@@ -1,4 +1,4 @@
-"""Reading how a process ended from one number."""
+"""Reads from one number how a process ended."""
 
 _SHELL_SIGNAL_MIN = 129
 _SHELL_SIGNAL_MAX = 192
@@ -6,15 +6,15 @@ _SHELL_SIGNAL_MAX = 192
 
 
 def exit_facts(code: int | None) -> tuple[int | None, int | None]:
-    """Tell an exit code from the signal that ended a process.
+    """Separate an exit code from the signal that ended a process.
 
     Args:
-        code: As `subprocess` counts: negative for a signal, else the exit code; none when nobody
-            saw the end.
+        code: As in `subprocess`: negative for a signal, else the exit code; `None` if the end was
+            not seen.
 
     Returns:
-        The exit code and the signal. At most one of them is given. A program that chooses an
-        exit code from 129 to 192 by itself can't be told from a shell's 128 + n.
+        The exit code and the signal. At most one of them is given. An exit code from 129 to 192
+        that a program chose itself looks the same as a shell's 128 + n.
 
     Examples:
         >>> exit_facts(3), exit_facts(-9), exit_facts(137), exit_facts(None)
@@ -30,5 +30,5 @@ def exit_facts(code: int | None) -> tuple[int | None, int | None]:
 
 
 def significant(value: float, digits: int = 7) -> float:
-    """Round to digits that matter, so that a record holds no noise."""
+    """Round to significant digits, so that a record holds no noise."""
     return float(f"{value:.{digits}g}")

@@ -1,9 +1,9 @@
-"""How long a run's history may grow before it is reported.
+"""Limits for the length of a run's history. Standard library only.
 
 Source of the numbers: Temporal warns at 10,240 events or 10 MB of one workflow's history, and ends
-it at 51,200 or 50 MB. Here nothing is refused for its length, beyond either limit: a run that is
-not recorded is not watched, its end must never be lost, and a live run can't go on under another
-name. Each limit is recorded once, by the check that finds it passed.
+the workflow at 51,200 events or 50 MB. Here nothing is refused for its length, beyond either limit.
+A run that is not recorded is not watched, its end must never be lost, and a live run can't go on
+under another name. The check that finds a limit passed records it once.
 """
 
 from typing import Literal
@@ -13,8 +13,8 @@ Limit = Literal["soft", "hard"]
 SOFT_EVENTS, HARD_EVENTS = 10_240, 51_200
 
 
-def limit_passed(events: int, told: Limit | None) -> Limit | None:
-    """Return the limit that a history has passed and that was not recorded yet; none for neither.
+def limit_passed(events: int, recorded: Limit | None) -> Limit | None:
+    """Return the limit that a history newly passed and that is not recorded, or `None`.
 
     >>> limit_passed(10_239, None), limit_passed(10_240, None), limit_passed(10_241, "soft")
     (None, 'soft', None)
@@ -22,7 +22,7 @@ def limit_passed(events: int, told: Limit | None) -> Limit | None:
     ('hard', 'hard', None)
     """
     if events >= HARD_EVENTS:
-        return None if told == "hard" else "hard"
+        return None if recorded == "hard" else "hard"
     if events >= SOFT_EVENTS:
-        return "soft" if told is None else None
+        return "soft" if recorded is None else None
     return None

@@ -1,4 +1,4 @@
-"""One launched job of a run, as it is known so far."""
+"""One launched job of a run, as far as it is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,12 @@ from watchkeeper.domain.values.observation.sources import AttemptFacts
 
 
 class Retried(NamedTuple):
-    """A try that failed, and was followed by another.
+    """A failed attempt that another attempt followed.
 
     Attributes:
         since: It failed then, or later.
-        until: What it left was complete by then; none where nobody told when it failed.
+        until: Its last checkpoint was complete by then; `None` if the time of the failure is
+            unknown.
     """
 
     since: datetime
@@ -25,11 +26,11 @@ class Retried(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A try of the whole job that failed, and that the orchestrator followed by another.
+    """A failed attempt of the whole job, after which the orchestrator started another.
 
     Attributes:
         at: When it failed, or when its failure was first seen.
-        facts: The task whose failure stands for it; none where only the number of tries is known.
+        facts: The task whose failure represents it; `None` if only the number of attempts is known.
         step: The newest step seen before it failed.
         uncertainty: How far the true step may lie from it, either way.
     """
@@ -46,21 +47,21 @@ class Instance:
 
     Attributes:
         plan: What was submitted.
-        launched_at: None while it is not known to have been taken.
-        end: The orchestrator's last word; none while it lives.
+        launched_at: None until the orchestrator is known to have taken it.
+        end: The orchestrator's last report; `None` while it is live.
         step_best: The highest step seen under it.
         step_uncertainty: How far the true step may lie from it, either way.
         attempts_failed: The orchestrator's own failed attempts seen so far.
-        retried: Those of them that were followed by another, as far as their time is known.
-        tries: The failed tries of the whole job that the orchestrator followed by another.
+        retried: Those of them that another attempt followed, as far as their time is known.
+        tries: The failed attempts of the whole job that another attempt followed.
         trained_since: When it was first seen to train since it last waited for machines.
         nan_from: The first step whose logged numbers are NaN or infinite and stayed so.
-        unsure: The orchestrator's last answer was that it cannot tell.
-        config: The configuration it was launched with, flattened; empty where none was read.
-        patch: Identity of what was not committed at its launch; empty for a clean tree.
+        unsure: The orchestrator's last answer was that it does not know.
+        config: The configuration it was launched with, flattened; empty if it was not read.
+        patch: Identity of the uncommitted changes at its launch; empty for a clean tree.
         patch_kept: SHA-256 of that patch under `evidence/`; empty where none was kept.
         contract: The contract that it was launched under.
-        doubts: What was open about its lineage as it ended; the seal names it.
+        doubts: Open doubts about its lineage when it ended; the seal names them.
     """
 
     plan: LaunchPlan
@@ -82,6 +83,6 @@ class Instance:
 
 
 def is_moving(plan: LaunchPlan, progress: Progress | None) -> bool:
-    """Say whether training was surely seen beyond the step that an instance started from."""
+    """Return whether training surely passed the step that an instance started from."""
     start = plan.resume_step or 0
     return progress is not None and progress.step - progress.uncertainty > start

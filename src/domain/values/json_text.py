@@ -1,4 +1,4 @@
-"""Parses foreign JSON, bounded in depth, size and numbers."""
+"""Parses untrusted JSON: limits its depth, its size and its numbers."""
 
 import json
 import re
@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 DEPTH_MAX = 64
-"""Nested arrays and objects. Real logs and requests have fewer than 10. Python's own reader and
-every recursive reader after it fail near 1,000, and native readers crash at some 10,000."""
+"""Deepest nesting of arrays and objects. Real logs and requests have fewer than 10 levels. Python's
+own reader and every recursive reader after it fail near 1,000, and native readers crash at some
+10,000."""
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
@@ -39,7 +40,7 @@ def parse_json(text: str | bytes) -> Any:
         text: JSON; bytes are UTF-8.
 
     Raises:
-        UnreadableJson: It is no JSON, too deeply nested, or holds a number that is too long.
+        UnreadableJson: It is not JSON, is nested too deeply, or has a number that is too long.
     """
     try:
         if isinstance(text, bytes):
@@ -50,7 +51,7 @@ def parse_json(text: str | bytes) -> Any:
     except UnreadableJson:
         raise
     except ValueError as error:
-        # Besides what is no JSON: invalid UTF-8, and a number of more digits than Python reads.
+        # Also invalid UTF-8, and a number with more digits than Python reads.
         raise UnreadableJson(str(error)) from error
 
 
@@ -66,7 +67,7 @@ def whole_characters(value: Any) -> Any:
 def unreadable_in(lines: Iterable[str]) -> int:
     """Return how many lines are nested too deeply for any reader.
 
-    Colour codes hold brackets, too: only what an object begins with is nested.
+    Colour codes contain brackets too, so only lines that begin with an object count.
     """
     return sum("{" in line and _is_deep(line[line.index("{") :]) for line in lines)
 

@@ -1,10 +1,10 @@
-"""How far a run's instances came, without what rollbacks left behind."""
+"""How far a run's instances came, without steps that rollbacks discarded."""
 
 from watchkeeper.domain.values.earlier import Earlier
 
 
 def rolled_back_to(past: Earlier) -> dict[str, int]:
-    """Return, by instance, the lowest step to which a rollback took the run back after it."""
+    """Return, by instance, the lowest step to which a later rollback took the run."""
     names = [one.plan.instance for one in past.instances]
     lowest: dict[str, int] = {}
     for left in past.lineages:
@@ -15,7 +15,7 @@ def rolled_back_to(past: Earlier) -> dict[str, int]:
 
 
 def highest_before(past: Earlier, instance: str) -> int | None:
-    """Return the highest step of earlier instances; what was rolled back does not count."""
+    """Return the highest step of earlier instances, without rolled back steps."""
     cut, highest = rolled_back_to(past), None
     for one in past.instances:
         if one.plan.instance == instance:

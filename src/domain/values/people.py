@@ -1,4 +1,4 @@
-"""Who acted. Attribution only: nothing here proves who somebody is."""
+"""Who acted. For attribution only: nothing here proves an identity."""
 
 from typing import Annotated, Literal
 
@@ -7,7 +7,7 @@ from pydantic import StringConstraints
 from watchkeeper.domain.values.basic import Value
 
 ActorKind = Literal["human", "agent", "service"]
-"""What an actor is. Only a human may approve, waive, consent or acknowledge."""
+"""The kind of an actor. Only a human may approve, waive, consent or acknowledge."""
 
 PrincipalName = Annotated[str, StringConstraints(pattern=r"^[^\s\p{Cc}]{1,80}$")]
 """A principal's name: 1 to 80 characters, without spaces and control characters."""

@@ -1,4 +1,4 @@
-"""Where things lie: one name for one place, and the region that a name gives away."""
+"""Names of storage places, and the region that a name reveals."""
 
 import re
 from functools import lru_cache
@@ -43,12 +43,12 @@ def contract_root(url: str) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Say whether a place lies in a file system, which is in no region."""
+    """Return whether a place is in a local file system, which has no region."""
     return contract_root(url).startswith("/")
 
 
 def lies_below(url: str, root: str) -> bool:
-    """Say whether a place is another one or lies below it.
+    """Return whether a place equals another one or is below it.
 
     >>> lies_below("gs://b/run/checkpoints/step-9", "gs://b/run/"), lies_below("gs://b/run2", "gs://b/run")
     (True, False)
@@ -57,7 +57,7 @@ def lies_below(url: str, root: str) -> bool:
 
 
 def region_in(name: str) -> str:
-    """Return the region that a name gives away, without its zone; empty where it names none.
+    """Return the region that a name reveals, without its zone; empty without one.
 
     >>> region_in("gs://marin-us-central2/grug"), region_in("us-east5-a"), region_in("gs://b/x")
     ('us-central2', 'us-east5', '')
@@ -79,7 +79,7 @@ def bucket_of(url: str) -> str:
 
 
 def repository_of(remote: str) -> str:
-    """Return a repository's name by which clones over SSH and HTTPS are one; empty for a folder.
+    """Return a repository's name, the same for SSH and HTTPS; empty for a folder.
 
     >>> repository_of("git@github.com:Org/marin.git"), repository_of("https://github.com/org/marin/")
     ('github.com/org/marin', 'github.com/org/marin')
@@ -93,7 +93,7 @@ def repository_of(remote: str) -> str:
 
 
 def tag_family(tag: str) -> str:
-    """Return what the tags of one run share: their folder, or the run of a daily ferry's tag.
+    """Return the common part of one run's tags: their folder, or a daily ferry's run.
 
     >>> tag_family("hero/grug-moe/final"), tag_family("ferry/daily/20261118/grug-moe")
     ('hero/grug-moe/', 'ferry/daily/*/grug-moe')

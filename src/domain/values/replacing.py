@@ -1,7 +1,8 @@
-"""Copies a frozen state with changed fields, faster than `dataclasses.replace`.
+"""A fast copy of a frozen dataclass with some fields changed.
 
-Folding a history is mostly this: a run has some forty fields, and every check copies it. Elsewhere
-`dataclasses.replace` is used, whose arguments a type checker knows.
+It is several times faster than `dataclasses.replace`. Folding a history is mostly such copies: a
+run has some forty fields, and every check copies it. Other code uses `dataclasses.replace`, whose
+arguments a type checker knows.
 """
 
 from collections import deque
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 
 class DataclassInstance(Protocol):
-    """What every dataclass has."""
+    """The protocol of every dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -23,7 +24,7 @@ State = TypeVar("State", bound=DataclassInstance)
 
 
 def copied(state: State, **changes: Any) -> State:
-    """Return a copy of a frozen dataclass whose fields are all arguments, with changes.
+    """Return a changed copy of a frozen dataclass whose fields are all arguments.
 
     `__post_init__` is not called: states have none.
 
@@ -55,7 +56,7 @@ _SET = object.__setattr__
 def _fields(
     cls: type[DataclassInstance],
 ) -> tuple[dict[str, None], Callable[[object], Any] | None]:
-    """Return the names of a state's fields, and what gives all their values when it has slots."""
+    """Return the names of a state's fields, and a getter of all values if it has slots."""
     names = dict.fromkeys(field.name for field in fields(cls))
     if "__slots__" not in vars(cls):
         return names, None

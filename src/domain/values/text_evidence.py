@@ -1,4 +1,4 @@
-"""What was read from foreign text, as typed facts."""
+"""Typed facts that were read from foreign text."""
 
 from typing import Annotated
 

@@ -1,6 +1,6 @@
-"""The clocks of a run: what each of them shows since the check before.
+"""The clocks of a run: what each shows since the previous check.
 
-Steps are the clock. A heartbeat that goes on proves that a process lives, not that it trains.
+Steps are the clock. A heartbeat proves that a process lives, not that it trains.
 """
 
 import hashlib
@@ -24,24 +24,24 @@ STEP_CLOCKS = ("logs", "tracker", "checkpoints", "telemetry")
 """The witnesses that show steps; `output` only shows that something is printed."""
 
 TELEMETRY_GONE = timedelta(minutes=10)
-"""Gauges older than this say nothing of now; practice calls telemetry gone after 600 s."""
+"""Gauges older than this do not show the present; practice calls telemetry gone after 600 s."""
 
 NOTHING_LOGGED = "nothing logged since the launch"
-"""Why a tracker is stale that was reached and shows only what an older instance logged."""
+"""The reason for a stale tracker that answered, but shows only what an older instance logged."""
 
 NO_STEP = "it shows no step"
-"""Why a tracker that answered cannot tell."""
+"""The reason why a tracker that answered shows no progress."""
 
 NO_CHECKPOINT = "there is none yet"
-"""Why a store that answered cannot tell."""
+"""The reason why a store that answered shows no progress."""
 
 _LOSS_MARK = "loss "
 
 LOSS_ALONE = "a loss without a step, and none after it yet"
-"""Why an output that shows only losses cannot tell."""
+"""The reason why an output that shows only losses shows no progress."""
 
 CATCH_UP_SLACK = 2.0
-"""How many times longer than expected a tracker may be silent below the step that it had."""
+"""How many times longer than expected a tracker may be silent below its earlier newest step."""
 
 _BUSY = re.compile(
     r"\bcompil(?:e|es|ed|ing|ation)\b|\brestor(?:e|es|ing)\b|loading checkpoint|deserializ"
@@ -63,7 +63,7 @@ _SAVING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What one clock shows at a check; `why` is set where it gives no answer."""
+    """What one clock shows at a check; `why` is set if it gives no answer."""
 
     step: Step | None = None
     uncertainty: int = 0
@@ -76,14 +76,14 @@ class Before:
     """What was known of an instance before a check.
 
     Attributes:
-        liveness: Of the check before; empty for the first check of an instance.
-        rate: Steps in a second as far as known: seen by the watch, else printed beside the steps.
-        start: The step that it starts from.
-        had: The highest step that earlier instances showed; none for the first.
-        best: The highest step that this one showed so far.
+        liveness: Of the previous check; empty for the first check of an instance.
+        rate: Steps per second, if known: measured by the watch, or else printed with the steps.
+        start: The step that the instance starts from.
+        had: The highest step that earlier instances showed; `None` for the first.
+        best: The highest step that this instance showed so far.
         began: When it was launched.
-        now: When the check is made.
-        bars: By which maxima the output's bare bars are training's.
+        now: The time of the check.
+        bars: The maxima of the output's bare bars that are training's.
     """
 
     liveness: Liveness
@@ -97,19 +97,19 @@ class Before:
 
 
 def before_check(past: Earlier, instance: Instance, seen: Observation, now: datetime) -> Before:
-    """Gather what is known of an instance beside what its clocks show at a check."""
+    """Collect what is known of an instance, apart from its clocks at a check."""
     last = past.last
     same = last is not None and last.instance == instance.plan.instance
     known = Liveness()
     if last is not None:
-        # An instance inherits the pace of the one before, and nothing else.
+        # An instance inherits only the pace of the previous one.
         was = last.liveness
         known = was if same else Liveness(rate=was.rate)
     earlier = [i.step_best for i in past.instances[:-1] if i.step_best is not None]
     start = instance.plan.resume_step or 0
     had = max(earlier, default=None)
     bars = bars_of(past, instance.plan.instance, seen.log_lines)
-    # At a first look nothing was seen to move: without a pace a rounded bar could not be judged.
+    # At the first check no movement was seen yet. Without a pace a rounded bar could not be judged.
     rate = known.rate if known.rate is not None else printed_pace(seen.log_lines, bars)
     return Before(known, rate, start, had, instance.step_best, instance.launched_at, now, bars)
 
@@ -120,7 +120,7 @@ def witnesses_of(before: Before, check: Check, seen: Observation) -> tuple[Witne
     Args:
         before: What was known.
         check: The check, without its liveness.
-        seen: The observation; only what is bounded is kept of it.
+        seen: The observation; only bounded parts of it are kept.
     """
     by_source = {reading.source: reading for reading in check.readings}
     output = _output(seen, by_source.get("logs"))
@@ -135,7 +135,7 @@ def witnesses_of(before: Before, check: Check, seen: Observation) -> tuple[Witne
 
 
 def printed_pace(lines: Iterable[str], bars: frozenset[Step]) -> float | None:
-    """Return the steps in a second that the newest line of training prints; none without one."""
+    """Return the steps per second in the newest training line, or `None`."""
     for text in reversed(tuple(lines)):
         if parse_progress(text, bars) is not None:
             line = read_in(text, bars)
@@ -146,14 +146,14 @@ def printed_pace(lines: Iterable[str], bars: frozenset[Step]) -> float | None:
 def unseen_s(
     before: Before, witnesses: tuple[Witness, ...], passed: timedelta, *, asked: bool
 ) -> float:
-    """Return for how many seconds steps have come that the tracker does not show; see `Liveness`.
+    """Return for how many seconds the tracker has missed new steps; see `Liveness`.
 
-    What it shows already is nothing to show again: below that a resumed run only catches up.
+    Steps that the tracker already shows do not count: a resumed run only catches up there.
 
     Args:
         before: What was known.
         witnesses: What the clocks show.
-        passed: Since the check before, as far as it counts.
+        passed: Seconds since the previous check, as far as they count.
         asked: Whether the tracker was asked at all.
     """
     tracker = next(one for one in witnesses if one.name == "tracker")
@@ -168,7 +168,7 @@ def unseen_s(
 
 
 def busy_line(lines: Iterable[str], bars: frozenset[Step]) -> str:
-    """Return the newest line since the last line of training that speaks of work without steps."""
+    """Return the newest line after the last training line that names work without steps."""
     for line in reversed(tuple(lines)):
         shown = read_in(line, bars)
         if is_loss_alone(shown) or (shown is not None and progress_of(shown) is not None):
@@ -179,31 +179,31 @@ def busy_line(lines: Iterable[str], bars: frozenset[Step]) -> str:
 
 
 def is_saved(before: Before, check: Check, line: str) -> bool:
-    """Say whether a line speaks of saving a checkpoint that is complete by now; see `busy_line`."""
+    """Return whether a line names the saving of a now complete checkpoint; see `busy_line`."""
     found = _SAVING.search(line)
     if found is None:
         return False
-    # A line that names no step is about the newest one.
+    # A line without a step is about the newest checkpoint.
     named = int(found["step"]) if found["step"] else before.best
     newest = max(check.checkpoints_complete, default=-1)
-    # In catch-up the complete one may be the earlier instance's, and is written again.
+    # In catch-up the complete checkpoint may be an earlier instance's, which is rewritten.
     return named is not None and named > (before.had or -1) and newest >= named
 
 
 def is_left_over(
     past: Earlier, instance: Instance, step: Step, logged: Progress | None, *, ended: bool
 ) -> bool:
-    """Say whether a tracker shows in catch-up what an earlier instance logged.
+    """Return whether a tracker in catch-up still shows what an earlier instance logged.
 
-    A tracker that takes no step twice stands at its newest step until that is passed again.
+    A tracker that accepts no step twice stays at its newest step until training passes it again.
 
     Args:
         past: What the run's earlier checks showed.
         instance: The instance that is looked at.
         step: What the tracker shows.
         logged: What the instance's own output shows.
-        ended: The instance is over: what nobody contradicts then counts as where it failed, since
-            failing where the one before did is what a human has to see.
+        ended: The instance is over. The tracker's step then counts as where it failed, unless
+            something contradicts it: a human has to see a second failure at the same step.
     """
     earlier = [i.step_best for i in past.instances[:-1] if i.step_best is not None]
     had = max(earlier, default=None)
@@ -212,22 +212,22 @@ def is_left_over(
     last = past.last
     same = last is not None and last.instance == instance.plan.instance
     was = witness_of(last.liveness, "tracker") if last is not None else None
-    stands = step == had or (was is not None and step == was.step)
+    same_step = step == had or (was is not None and step == was.step)
     if logged is None:
-        return stands and not ended
+        return same_step and not ended
     if same and was is not None and was.step is not None:
-        # It logs these steps again where it is seen to move among them.
-        return stands
+        # If the tracker is seen to move among these steps, it logs them again.
+        return same_step
     return step > logged.step + logged.uncertainty
 
 
 def shows_loss_alone(witness: Witness) -> bool:
-    """Say whether a clock is an output that answered and shows a loss without a step."""
+    """Return whether a clock is an output that answered and shows a loss without a step."""
     return witness.mark.startswith(_LOSS_MARK) and witness.moves is not Moves.SILENT
 
 
 def pace(before: Before, witnesses: tuple[Witness, ...]) -> float | None:
-    """Return the steps in a second, by a clock that moved; else the pace known before."""
+    """Return the steps per second of a clock that moved, or else the earlier pace."""
     rates: list[float] = []
     for now in witnesses:
         was = witness_of(before.liveness, now.name)
@@ -235,7 +235,7 @@ def pace(before: Before, witnesses: tuple[Witness, ...]) -> float | None:
         if not moved or was is None or now.step is None or was.step is None or was.since is None:
             continue
         gained, seconds = now.step - was.step, (before.now - was.since).total_seconds()
-        # Both ends of a rounded bar may lie off, so only a clear distance tells a pace.
+        # Both ends of a rounded bar may be off, so only a clear distance gives a pace.
         if gained > 2 * (now.uncertainty + was.uncertainty) and seconds > 0:
             rates.append(significant(gained / seconds))
     # Checkpoints come late and in jumps: the first clocks are the finer ones.
@@ -262,7 +262,7 @@ def _witness(before: Before, name: str, shown: Shown, *, exact: bool = False) ->
         since=before.now,
     )
     if was is None or was.since is None:
-        # The first sight proves movement only where it is beyond the start and what was before.
+        # The first sight proves movement only if it is beyond the start and all earlier steps.
         floor = max(before.start, before.had or 0, before.best or 0)
         beyond = shown.step is not None and shown.step - shown.uncertainty > floor
         if beyond and name != "output":
@@ -285,7 +285,7 @@ def _witness(before: Before, name: str, shown: Shown, *, exact: bool = False) ->
 
 
 def _rounding(before: Before, since: datetime, shown: Shown) -> str:
-    """Say that a rounded step could not have shown a change yet; empty where it could."""
+    """Return why a rounded step could not show a change yet; empty if it could."""
     if not shown.uncertainty:
         return ""
     width = 2 * shown.uncertainty
@@ -298,13 +298,13 @@ def _rounding(before: Before, since: datetime, shown: Shown) -> str:
 
 
 def _is_same(before: Before, output: Shown) -> bool:
-    """Say whether the output stands exactly as it stood: then its rounded step stands as well."""
+    """Return whether the output is unchanged; its rounded step is then unchanged as well."""
     was = witness_of(before.liveness, "output")
     return was is not None and not output.why and was.mark == output.mark
 
 
 def _silence(reading: Reading | None) -> str:
-    """Say why a source gave no usable answer; empty where it answered."""
+    """Return why a source gave no usable answer; empty if it answered."""
     if reading is None:
         return "not asked"
     return "" if reading.state is SourceState.FRESH else reading.reason or reading.state.value
@@ -332,14 +332,15 @@ def _logs(before: Before, seen: Observation, reading: Reading | None, *, exact: 
     mark = f"{_LOSS_MARK}{hashlib.sha256(loss.encode()).hexdigest()[:16]}"
     found = _witness(before, "logs", Shown(mark=mark))
     was = witness_of(before.liveness, "logs")
-    # Losses are printed each so many steps: only a further one tells, that none came does not.
+    # Losses are printed only every few steps. So a new one proves progress, but a missing one
+    # proves nothing.
     if was is not None and was.mark and found.moves is Moves.MOVED:
         return found
     return found.model_copy(update={"moves": Moves.TOO_SOON, "why": LOSS_ALONE})
 
 
 def _loss_alone(seen: Observation) -> str:
-    """Return the newest line of the output that shows a loss of training without a step."""
+    """Return the newest output line that shows a training loss without a step."""
     texts = (line for line in reversed(seen.log_lines) if "'loss'" in line)
     return next((line for line in texts if is_loss_alone(read_line(line))), "")
 
@@ -360,7 +361,7 @@ def _tracker(before: Before, seen: Observation, reading: Reading | None) -> Witn
 
 
 def _caught_up_by(before: Before) -> datetime:
-    """Return until when a tracker may be silent because the steps it has are done again."""
+    """Return until when a tracker may be silent while its known steps are repeated."""
     began = before.liveness.phase_since or before.began or before.now
     if before.rate is None or before.had is None:
         # Without a pace nothing can be expected; a day is longer than any catch-up.

@@ -1,4 +1,7 @@
-"""The newest values of a check, by name: the tracker's, then the job's gauges."""
+"""The newest values of a check, by metric name.
+
+The tracker's values come first. The job's gauges fill in what the tracker lacks.
+"""
 
 import re
 from collections.abc import Mapping
@@ -22,15 +25,15 @@ _MACHINE = re.compile(
     r"|transmit\w*|sent|requests?|http|grpc)(?![a-z])",
     re.IGNORECASE,
 )
-"""Words of a machine's gauges: a disk's throughput is none of training."""
+"""Words of a machine's gauges: a disk's throughput is not training throughput."""
 
 
 def of_the_newest(
     past: Earlier, instance: Instance, tracker: TrackerFacts | None
 ) -> TrackerFacts | None:
-    """Return what the tracker shows, unless it still shows where an earlier instance ended.
+    """Return the tracker's facts, unless they still show an earlier instance's end.
 
-    A tracker that takes no step twice does so in catch-up, and after a rollback for long.
+    A tracker that accepts no step twice does so in catch-up, and for long after a rollback.
     """
     ended_at = {one.step_best for one in past.instances if one.plan != instance.plan}
     left_over = tracker is not None and tracker.step is not None and tracker.step in ended_at
@@ -40,12 +43,12 @@ def of_the_newest(
 def latest_metrics(
     past: Earlier, seen: Observation, tracker: TrackerFacts | None
 ) -> dict[str, float]:
-    """Return what is shown now by name; of the gauges only what the tracker does not tell.
+    """Return the current values by name; gauges only add what the tracker lacks.
 
     Args:
         past: What the run's earlier checks showed.
         seen: The observation.
-        tracker: The tracker's facts where they are fresh.
+        tracker: The tracker's facts if they are fresh.
     """
     shown = tracker.metrics if tracker is not None else {}
     gauges = _gauges(seen)
@@ -55,26 +58,26 @@ def latest_metrics(
     known = recognise(tuple(shown), stated)
     named = recognise(tuple(name for name in gauges if not _MACHINE.search(name)), stated)
     wanted = {name for role, name in named.items() if role not in known}
-    # A loss scale says of a gradient norm that it may overflow.
+    # A loss scale means that a gradient norm may overflow.
     wanted.update(name for name in gauges if is_loss_scale(name))
     return {**{name: gauges[name] for name in sorted(wanted)}, **shown}
 
 
 def _gauges(seen: Observation) -> Mapping[str, float]:
-    """Return the gauges of a job that trains; none where no sample is of now."""
-    told = seen.telemetry
-    if told is None or not told.values or told.phase in _STARTING:
+    """Return the gauges of a job that trains; empty if no sample is current."""
+    sample = seen.telemetry
+    if sample is None or not sample.values or sample.phase in _STARTING:
         return {}
     said = next((one for one in seen.readings if one.source == "telemetry"), None)
     if said is not None and said.state is not SourceState.FRESH:
         return {}
-    old = told.at is not None and seen.at - told.at > TELEMETRY_GONE
-    return {} if old else told.values
+    old = sample.at is not None and seen.at - sample.at > TELEMETRY_GONE
+    return {} if old else sample.values
 
 
 def kept_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return the metrics that are recorded: at most `METRICS_MAX`."""
-    # What the detectors read comes first, then what people read, and the rest by name.
+    """Return the metrics to record, at most `METRICS_MAX`."""
+    # The detectors' metrics come first, then those for people, then the rest by name.
     known = {name: place for place, name in enumerate(recognise(tuple(metrics)).values())}
     names = sorted(metrics, key=lambda name: (known.get(name, len(known)), name))
     return {name: metrics[name] for name in names[:METRICS_MAX]}

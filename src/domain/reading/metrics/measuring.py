@@ -1,4 +1,7 @@
-"""Measures a check: from logged values to bounded statistics."""
+"""Measures a check: turns logged metrics into bounded statistics.
+
+The detectors read these statistics.
+"""
 
 import math
 from collections.abc import Mapping
@@ -46,7 +49,8 @@ from watchkeeper.domain.values.observation.measured import (
 from watchkeeper.domain.values.observation.observation import Observation
 
 SHIFT_MIN = 0.05
-"""Rise of the loss below which no shift is reported, however little it swings; from practice."""
+"""Rise of the loss below which no shift is reported, even if the loss is very steady; from
+practice."""
 
 SKIPPED_WINDOW = timedelta(minutes=15)
 """Practice counts skipped optimizer steps over 15 min."""
@@ -59,7 +63,7 @@ class Before:
     Attributes:
         own: The checks of the newest stretch of training, oldest first.
         segment: How often the instance stepped back before it.
-        last: The newest measure of the stretch; none for its first check.
+        last: The newest measure of the stretch; `None` for its first check.
         all: The run's checks that measured something, oldest first.
     """
 
@@ -82,16 +86,16 @@ def measure(
         past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         seen: The observation.
-        tracker: The tracker's facts where they are fresh.
+        tracker: The tracker's facts if they are fresh.
         progress: The step that the check shows.
     """
     contract = past.contract
     limits = limits_of(contract)
     highest = highest_before(past, instance.plan.instance)
     tracker = of_the_newest(past, instance, tracker)
-    told = latest_metrics(past, seen, tracker)
-    series, before = _series(past, instance, seen, _placed(tracker, progress, told), progress)
-    loose = nonfinite_latest(past, instance, told, progress, series)
+    latest = latest_metrics(past, seen, tracker)
+    series, before = _series(past, instance, seen, _placed(tracker, progress, latest), progress)
+    loose = nonfinite_latest(past, instance, latest, progress, series)
     if series is None:
         lines = bad_lines(past, instance, seen, {}, before.last)
         whole = (*loose, *lines)[:NOT_FINITE_MAX]
@@ -102,7 +106,7 @@ def measure(
         mark = max(mark or 0, before.last.high_water)
     newest = int(steps[-1]) if steps.size else None
     step = newest if newest is not None else _shown_step(past, instance, seen)
-    # Where nothing is logged above the mark yet, the steps below it are trained again.
+    # If nothing is logged above the mark yet, the steps below it are trained again.
     catching = mark is not None and (step is None or step < mark)
     warm_from = _first_step(past) + warmup_of(contract, instance.config)
     new_from = before.last.last_step + 1 if before.last and before.last.last_step is not None else 0
@@ -144,7 +148,7 @@ def _series(
     past: Earlier,
     instance: Instance,
     seen: Observation,
-    told: tuple[int | None, Mapping[str, float]],
+    latest: tuple[int | None, Mapping[str, float]],
     progress: Progress | None,
 ) -> tuple[Series | None, Before]:
     history = usable_history(seen)
@@ -154,20 +158,20 @@ def _series(
         return series, _before(past, instance, newest, series.turns)
     newest = progress.step if progress is not None else None
     before = _before(past, instance, newest, 0)
-    return series_of_checks(past, instance, seen, told, before.own, progress), before
+    return series_of_checks(past, instance, seen, latest, before.own, progress), before
 
 
 def _placed(
-    tracker: TrackerFacts | None, progress: Progress | None, told: Mapping[str, float]
+    tracker: TrackerFacts | None, progress: Progress | None, newest: Mapping[str, float]
 ) -> tuple[int | None, Mapping[str, float]]:
-    """Return the newest values at their step: the tracker's, else the one that the check shows."""
+    """Return the newest values and their step: the tracker's, or else the check's."""
     if tracker is not None and tracker.step is not None:
-        return tracker.step, told
-    return (progress.step if progress is not None and told else None), told
+        return tracker.step, newest
+    return (progress.step if progress is not None and newest else None), newest
 
 
 def _compares(past: Earlier, instance: Instance) -> bool:
-    """Say whether a resume is still to be compared with what was logged before it."""
+    """Return whether a resume still has to be compared with earlier logged values."""
     if len(past.instances) < 2 and instance.plan.resume_step is None:
         return False
     last = past.checks[-1] if past.checks else None
@@ -193,7 +197,7 @@ def _before(past: Earlier, instance: Instance, newest: int | None, turns: int) -
 
 
 def _shown_step(past: Earlier, instance: Instance, seen: Observation) -> int | None:
-    """Return the newest step of the output that is this instance's own."""
+    """Return the newest step in the output that this instance itself logged."""
     own = instance.plan.resume_step or 0
     bars = bars_of(past, instance.plan.instance, seen.log_lines)
     for text in reversed(seen.log_lines):
@@ -220,7 +224,7 @@ def _stride(series: Series) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Pick:
-    """What a level is taken from: only points past warm-up and catch-up count."""
+    """The points for a level: only those after warm-up and catch-up count."""
 
     series: Series
     judged_from: int
@@ -252,7 +256,7 @@ def _level(pick: _Pick, role: str, rise: Rise) -> Level | None:
 
 
 def _level_before(pick: _Pick, role: str, name: str) -> Level | None:
-    """Return what the newest check expected of a metric; a resume goes on where it stopped."""
+    """Return the newest check's expectation for a metric; a resume continues from it."""
     for one in reversed(pick.before.all):
         level = one.levels.get(role)
         if level is not None and level.metric == name:
@@ -306,7 +310,7 @@ def _not_finite(series: Series, new_from: int) -> tuple[NotFinite, ...]:
 
 
 def _counted_on(series: Series, last: Measured | None) -> tuple[NotFinite, ...]:
-    """Return a printed loss that was none, is not over, and has left the output's tail."""
+    """Return an ongoing NaN or infinite printed loss that has left the output's tail."""
     column = series.columns.get("loss")
     if series.source == "history" or "loss" in series.bad or last is None or column is None:
         return ()
@@ -329,7 +333,7 @@ def _skipped(series: Series, seen: Observation) -> int | None:
     if column is not None:
         values = column[np.isfinite(column)]
         rises = np.diff(column[begin:][np.isfinite(column[begin:])])
-        # A running total only rises; else each value says how many were skipped at its step.
+        # A running total only rises. Any other value is the number of steps skipped at its step.
         total = values.size > 1 and bool((np.diff(values) >= 0).all()) and float(values[-1]) > 1
         recent = column[begin:]
         count = int(rises.sum()) if total else int(recent[np.isfinite(recent)].sum())
@@ -341,7 +345,7 @@ def _skipped(series: Series, seen: Observation) -> int | None:
 
 
 def _samples(series: Series, new_from: int) -> tuple[tuple[int, float], ...]:
-    """Return losses at steps that any other check would sample too: multiples of a power of two."""
+    """Return losses at steps that every check samples: multiples of a power of two."""
     column = series.columns.get("loss")
     if column is None:
         return ()

@@ -1,4 +1,4 @@
-"""Newest values that are NaN or infinite, from sources without a step."""
+"""Newest NaN or infinite values from sources without steps or history."""
 
 import math
 from collections.abc import Mapping
@@ -14,26 +14,26 @@ from watchkeeper.domain.values.observation.measured import NotFinite
 def nonfinite_latest(
     past: Earlier,
     instance: Instance,
-    told: Mapping[str, float],
+    newest: Mapping[str, float],
     progress: Progress | None,
     series: Series | None,
 ) -> tuple[NotFinite, ...]:
-    """Return which newest values are no numbers, where no series of steps tells that.
+    """Return which newest values are NaN or infinite, if no series shows it.
 
-    What was none at the check before counts on until so many values are numbers again: of a value
-    without a step nothing else is remembered.
+    A value that was not finite at the previous check still counts until enough later values are
+    finite. Nothing else is remembered of a value without a step.
 
     Args:
         past: What the run's earlier checks showed.
         instance: The instance that was looked at.
-        told: The newest values by name.
-        progress: The step that the check shows; without one, the newest known stands for it.
+        newest: The newest values by name.
+        progress: The step that the check shows; without one, the newest known step is used.
         series: What was logged with steps.
     """
-    names = recognise(tuple(told), past.contract.detect.metrics)
+    names = recognise(tuple(newest), past.contract.detect.metrics)
     covered = frozenset(series.columns) if series is not None else frozenset[str]()
     bad = frozenset(series.bad) if series is not None else frozenset[str]()
-    scaled = (series is not None and series.scaled) or any(map(is_loss_scale, told))
+    scaled = (series is not None and series.scaled) or any(map(is_loss_scale, newest))
     before = _before(past, instance)
     step = progress.step if progress is not None else _newest_known(instance)
     found: list[NotFinite] = []
@@ -41,14 +41,14 @@ def nonfinite_latest(
         name = names.get(role)
         if name is None or role in bad or (role == "grad_norm" and scaled):
             continue
-        value, known = told[name], before.pop(name, None)
+        value, known = newest[name], before.pop(name, None)
         if not math.isfinite(value):
             found.append(_again(known, name, step))
         elif known is not None and role not in covered:
             after = known.finite_since + 1
             found.append(known.model_copy(update={"new": 0, "finite_since": after}))
     roles = recognise(tuple(before), past.contract.detect.metrics)
-    # No answer is not a number again.
+    # A missing answer does not count as a finite value.
     left = (before[name] for role, name in roles.items() if role not in covered)
     return (*found, *(one.model_copy(update={"new": 0}) for one in left))
 
@@ -59,7 +59,7 @@ def _again(known: NotFinite | None, name: str, step: int) -> NotFinite:
 
 
 def _before(past: Earlier, instance: Instance) -> dict[str, NotFinite]:
-    """Return what was no number at the check before of this instance, by the metric's name."""
+    """Return what was not finite at this instance's previous check, by metric name."""
     last = past.last
     if last is None or last.instance != instance.plan.instance:
         return {}

@@ -1,4 +1,7 @@
-"""Numeric rules over metric series: robust levels, paces and comparisons."""
+"""Numeric rules over metric series: robust levels, paces, comparisons.
+
+All functions are pure and use NumPy.
+"""
 
 import math
 from collections.abc import Sequence
@@ -18,18 +21,18 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 LEVEL_POINTS_MAX = 1_024
-"""Newest points that a loss is judged on, several cadences of a fast run; others on half of it."""
+"""Newest points on which a loss is judged, several cadences of a fast run; else half of it."""
 
 LEVEL_POINTS_MIN = 20
-"""Points below which nothing is expected of a metric, as practice asks of a baseline."""
+"""With fewer points than this a metric has no expected value, as practice asks of a baseline."""
 
 NOISE_GUARD = 3.0
 """A value counts only beyond so many robust deviations of the metric's own noise: a loss near zero
 swings by half of itself all the time."""
 
 GROWTH = 0.001 / 16
-"""Share by which what is expected may rise with each point. A cosine restart rises faster and by a
-fraction, a slow divergence is meant to be seen: it is told from its best, not from yesterday."""
+"""Share by which the expected value may rise with each point. A cosine restart rises faster and by
+a fraction. To show a slow divergence, values are compared with the best, not with yesterday's."""
 
 TO_DEVIATION = 1.4826
 """Median absolute deviation to standard deviation, for a normal distribution."""
@@ -51,7 +54,7 @@ def _layout(size: int, kind: str) -> Struct:
 
 
 def upper_median(values: Floats) -> float:
-    """Return the upper of the two middle values: half of a window's slow samples do not move it."""
+    """Return the upper of the two middle values; slow samples in half a window do not move it."""
     half = values.size // 2
     return float(_parted(values, half)[half])
 
@@ -66,7 +69,7 @@ def median_of(values: Floats) -> float:
 
 
 def _parted(values: Floats, places: int | tuple[int, int]) -> Floats:
-    """Do as `np.partition`, without its checks, which cost more than a few hundred values."""
+    """Do the same as `np.partition`, without its checks, which cost too much for few values."""
     copy = values.copy()
     copy.partition(places, axis=-1)
     return copy
@@ -82,7 +85,7 @@ def _smoothed(values: Floats) -> Floats:
 
 
 def _scales(points: int) -> tuple[int, int]:
-    """Return the points in a chunk, and in the window before it that says what is expected."""
+    """Return the points in a chunk, and in the earlier window that sets the expectation."""
     return (16, 128) if points >= 256 else (8, 64) if points >= 128 else (4, 16)
 
 
@@ -91,8 +94,8 @@ class Rise:
     """How a level is judged.
 
     Attributes:
-        share: Share above what is expected at which a value counts.
-        falls: It is bad to fall: `share` is then one below.
+        share: Share above the expected value at which a value counts.
+        falls: A fall is bad: `share` then means below the expected value.
         most: A value above it always counts.
     """
 
@@ -104,10 +107,10 @@ class Rise:
 def level_of(
     metric: str, steps: Ints, values: Floats, rise: Rise, new_from: int, before: Level | None
 ) -> Level | None:
-    """Judge where a metric stands against its own past.
+    """Compare a metric with its own past.
 
-    What is expected at a point is the median of the window before it, which may rise only slowly
-    and stands still while values are beyond the limit: neither a long excursion nor a slow
+    The expected value at a point is the median of the window before it. It may rise only slowly,
+    and it is frozen while values are beyond the limit. So neither a long excursion nor a slow
     divergence becomes the new normal.
 
     Args:
@@ -116,10 +119,10 @@ def level_of(
         values: The metric, finite; as long as `steps`.
         rise: How it is judged.
         new_from: Points from this step on were not seen by an earlier check.
-        before: The level at the check before, of the same stretch of training.
+        before: The level at the previous check, of the same stretch of training.
 
     Returns:
-        None where too few points are there to expect anything.
+        None if there are too few points for an expected value.
     """
     size = values.size
     if size == 0 or (size < LEVEL_POINTS_MIN and before is None):
@@ -145,7 +148,7 @@ def level_of(
     smooth = _smoothed(seen)
     beyond = smooth > np.repeat(bound, chunk)[:size]
     stretch, last, tail = 0, 0, 0
-    # Nearly every check of nearly every metric has nothing more to look for.
+    # Nearly all checks of nearly all metrics end here.
     if beyond.any():
         stretch, last = _longest(beyond, new_index)
         tail = size - 1 - int(np.flatnonzero(~beyond)[-1]) if not beyond.all() else size
@@ -221,22 +224,22 @@ def _expected(
     before: float | None,
     frozen: bool,
 ) -> tuple[Floats, float]:
-    """Return the limit for each chunk, and what is expected at the end.
+    """Return the limit for each chunk, and the expected value at the end.
 
     Args:
-        seen: The values, turned so that it is bad to rise.
+        seen: The values, with the sign set so that a rise is bad.
         medians: Of the window before each chunk.
         chunk: Points in a chunk.
         first_new: The first chunk with points that no earlier check saw.
         rise: How the level is judged.
         noise: The metric's own, as a standard deviation.
-        before: What the check before expected.
+        before: What the previous check expected.
         frozen: Its newest points were beyond the limit.
     """
     held = medians[0]
     beyond = False
     bounds: list[float] = []
-    # Asked for each chunk of each metric: what is the same for all of them is taken out.
+    # This runs for each chunk of each metric, so everything constant is computed before the loop.
     share, guard, growth = rise.share, NOISE_GUARD * noise, GROWTH * chunk
     most = math.inf if rise.most is None else rise.most
     for index, (middle, mean) in enumerate(zip(medians, _chunk_medians(seen, chunk), strict=True)):
@@ -276,12 +279,12 @@ SHIFT_OLD_MIN, SHIFT_NEW_MIN = 20, 5
 """Points that practice asks for in the 55 min and in the 5 min."""
 
 SHIFT_KEPT_S = 6 * 3_600.0
-"""After so long a shifted loss is what is usual."""
+"""After this time a shifted loss counts as normal."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftRule:
-    """How far above the mean a shift begins: the greater of a rise and so many deviations."""
+    """How far above the mean a shift begins: a rise or some deviations, whichever is greater."""
 
     rise_min: float
     sigma: float
@@ -301,12 +304,12 @@ def shift_of(
         before: What that check found.
 
     Returns:
-        None where no window has enough points.
+        None if no window has enough points.
     """
     if times.size < SHIFT_OLD_MIN + SHIFT_NEW_MIN:
         return None
     end = float(times[-1])
-    # Where the loss is logged rarely, both windows are as long as their points take.
+    # If the loss is logged rarely, both windows grow until they hold enough points.
     gap = (end - float(times[-SHIFT_OLD_MIN])) / (SHIFT_OLD_MIN - 1)
     new_s = max(SHIFT_NEW_S, gap * (SHIFT_NEW_MIN + 1))
     looks = max(1, min(SHIFT_LOOKS_MAX, int((end - since) / SHIFT_LOOKS_S)))
@@ -336,13 +339,13 @@ def _shift_at(
     old, new = values[begin:split], values[split:last]
     if old.size < SHIFT_OLD_MIN or new.size < SHIFT_NEW_MIN:
         return None
-    # Half of it at least: what swings slowly has to show how far.
+    # At least half of it: a slow swing needs time to show its range.
     if end - float(times[begin]) < old_s / 2:
         return None
-    # The robust kin of mean and deviation: a window that has a minute of the shift in it already
-    # would else hide it.
+    # Robust versions of mean and deviation: otherwise a window with one minute of the shift in it
+    # would hide the shift.
     mean, lowest = median_of(old), float(new.min())
-    # What swings now and then, as a learning rate that restarts, shows in the deviation only.
+    # An occasional swing, for example from a restarted learning rate, shows only in the deviation.
     deviation = max(TO_DEVIATION * median_of(np.abs(old - mean)), float(old.std()) / 2)
     limit = mean + max(rule.rise_min, rule.sigma * deviation)
     return Shift(
@@ -358,7 +361,7 @@ def _shift_at(
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Upper medians of a pace by cadence, newest first; none where too few points fall in one."""
+    """Upper medians of a pace by cadence, newest first; `None` if a cadence has too few points."""
 
     values: tuple[float | None, ...]
 
@@ -367,7 +370,7 @@ BINS_MAX = 32
 """Cadences looked back on: 5 h at 570 s."""
 
 BIN_POINTS_MIN = 3
-"""Points that a cadence needs for its median, where the metric is logged that often at all."""
+"""Points that a cadence needs for its median, if the metric is logged that often."""
 
 
 def bins_of(times: Floats, values: Floats, now: float, cadence_s: float) -> Bins:

@@ -1,4 +1,7 @@
-"""How far a loss is off after a resume, by like steps or by the trend before."""
+"""The offset of a loss after a resume.
+
+It is measured against the same steps before, or against the trend before.
+"""
 
 from dataclasses import dataclass
 
@@ -9,7 +12,7 @@ from watchkeeper.domain.reading.metrics.numeric import Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a loss lies off after a resume, as a share of what it was before, with its error."""
+    """The offset of a loss after a resume, as a share of the loss before, with its error."""
 
     share: float
     error: float
@@ -17,7 +20,7 @@ class Offset:
 
 
 def offset_by_steps(before: Floats, after: Floats, planned: float) -> Offset:
-    """Compare losses of like steps."""
+    """Compare losses of the same steps."""
     differences = after - before - planned
     scale = max(abs(float(before.mean())), 1e-12)
     error = float(differences.std()) / max(before.size - 1, 1) ** 0.5
@@ -39,7 +42,7 @@ def _memory(rest: Floats) -> float:
 
 
 TREND_DOUBT = 0.25
-"""Share of what a trend adds by itself that is doubted: a loss is no line for ever."""
+"""Share of a trend's own contribution that is uncertain: a loss does not stay on a line."""
 
 
 def offset_by_trend(
@@ -47,8 +50,8 @@ def offset_by_trend(
 ) -> Offset:
     """Compare the losses after a resume with the trend of those before it.
 
-    Losses fall about evenly with the logarithm of the step. The trend has a slope only where it
-    stands out of the noise: an extrapolated accident is none.
+    Losses fall about evenly with the logarithm of the step. The trend has a slope only if it is
+    clear against the noise, since a random slope must not be extrapolated.
     """
     logged = np.log(before_steps + 1.0)
     x = logged - logged.mean()

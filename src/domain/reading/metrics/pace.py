@@ -1,4 +1,4 @@
-"""Measures how fast training goes, cadence by cadence, and what is expected of it."""
+"""Measures the speed of training per cadence, and the expected speed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -69,7 +69,7 @@ PACES_SHOWN = 8
 """Cadences whose pace a check records."""
 
 BASELINE_FALL = 0.002
-"""Share by which a pace's baseline may fall with each cadence: it is told from its best hours."""
+"""Share by which a pace's baseline may fall per cadence. The baseline comes from the best hours."""
 
 
 def pace_of(
@@ -79,9 +79,9 @@ def pace_of(
     contract: Contract,
     past: Earlier,
 ) -> Pace | None:
-    """Return how fast training goes by cadences, beside its baseline; none where nobody tells.
+    """Return the training pace by cadence, with its baseline; `None` without a source.
 
-    Where only the checks' own steps tell it, none while it is as fast as ever.
+    If only the checks' own steps show the pace, the result is `None` while the pace is normal.
 
     Args:
         series: What was logged.
@@ -105,12 +105,12 @@ def pace_of(
     bins = bins_of(series.pace_times[known], values[known], now, cadence_s).values
     last = _pace_before(past, name, alike)
     baseline, count = _baseline(bins, limits, last, now, cadence_s)
-    # The rounded one is what is recorded: so the rules can count again from the record.
+    # The rounded pace is recorded, so the rules can count again from the record.
     baseline = significant(baseline) if baseline is not None else None
     low = 0 if baseline is None else _low(bins, (1 - limits.throughput_drop) * baseline)[0]
-    told = "H4" in past.open_rules
-    if series.times is None and "throughput" not in series.names and not low and not told:
-        # Steps from check to check are recorded anyway: they are a pace again when one is low.
+    h4_open = "H4" in past.open_rules
+    if series.times is None and "throughput" not in series.names and not low and not h4_open:
+        # Steps from check to check are recorded anyway. They give a pace again once one is low.
         return None
     return Pace(
         metric=name,
@@ -123,14 +123,14 @@ def pace_of(
 
 
 def low_cadences(pace: Pace, drop: float) -> int:
-    """Count again how many of the newest cadences in a row are low, from what is recorded.
+    """Recount from the record how many of the newest cadences in a row are low.
 
     Args:
         pace: As recorded.
         drop: Share below the baseline at which a cadence is low.
 
     Returns:
-        Where all that are shown are low, as many as were counted at the check.
+        If all recorded cadences are low, the number that the check counted.
     """
     if pace.baseline is None:
         return pace.low
@@ -139,7 +139,7 @@ def low_cadences(pace: Pace, drop: float) -> int:
 
 
 def _low(bins: tuple[float | None, ...], bar: float) -> tuple[int, bool]:
-    """Count the newest cadences below a bar, and say whether one that is not low ended them."""
+    """Count the newest cadences below a bar, and report whether a normal one ended them."""
     known = [value for value in bins if value is not None]
     low = next((count for count, value in enumerate(known) if value >= bar), None)
     return (len(known), False) if low is None else (low, True)
@@ -161,7 +161,7 @@ def _baseline(
     now: float,
     cadence_s: float,
 ) -> tuple[float | None, int]:
-    """Return what pace is expected, from the cadences before those that are judged."""
+    """Return the expected pace, from the cadences before the judged ones."""
     pool = [value for value in bins[limits.throughput_cadences :] if value is not None]
     enough = len(pool) >= limits.throughput_cadences
     own = median_of(packed(pool)) if enough else None
@@ -169,7 +169,7 @@ def _baseline(
         return own, len(pool)
     pace, at = last
     assert pace.baseline is not None, "only such a pace is taken from an earlier check"
-    # The machines are known to be able to do it: what they did at best is forgotten slowly.
+    # The machines have reached their best pace, so it is forgotten only slowly.
     kept = pace.baseline * (1 - BASELINE_FALL) ** max((now - at) / cadence_s, 0.0)
     if own is None or own < kept:
         return kept, pace.baseline_bins

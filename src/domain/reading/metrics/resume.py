@@ -1,4 +1,7 @@
-"""Compares the losses of a resumed instance with those of its lineage."""
+"""Compares the losses after a resume with the losses before it.
+
+The losses before it are those that the earlier lineage logged.
+"""
 
 from dataclasses import dataclass
 
@@ -16,18 +19,18 @@ from watchkeeper.domain.values.observation.measured import Measured, Overlap
 from watchkeeper.domain.values.observation.observation import Observation
 
 LIKE_STEPS_MIN = 10
-"""Like steps past the resume's warm-up that say something about an offset."""
+"""Common steps after the resume's warm-up that a measure of the offset needs."""
 
 TREND_POINTS_MIN = 64
-"""Points on either side that a comparison by trend needs: less is noise."""
+"""Points on either side that a comparison by trend needs: fewer give only noise."""
 
 TREND_POINTS_MAX = 512
-"""Points on either side that it takes: the trend is a line only over a stretch."""
+"""Most points used on either side: the trend is a line only over a short stretch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Both:
-    """Losses of like steps before and after, in the order of steps."""
+    """Losses of the same steps before and after, in the order of steps."""
 
     steps: Ints
     before: Floats
@@ -49,14 +52,14 @@ def overlap_of(
     Args:
         past: What the run's earlier checks showed, with the losses that it remembers.
         instance: The instance that was looked at.
-        seen: For the lines of the output: a tracker may take nothing in during catch-up.
+        seen: For the lines of the output: a tracker may accept nothing during catch-up.
         series: What was logged.
-        last: What the check before measured of this stretch.
+        last: What the previous check measured of this stretch.
         mark: The high-water mark.
         segment: How often the instance stepped back.
 
     Returns:
-        None where nothing was resumed.
+        None if nothing was resumed.
     """
     if mark is None:
         return None
@@ -76,7 +79,7 @@ def overlap_of(
 
 
 def is_settled(known: Overlap | None, last: Measured | None, mark: int | None) -> bool:
-    """Say whether nothing more is to be compared: training is past the steps that could be."""
+    """Return whether the comparison is over: training is past all comparable steps."""
     if last is None or last.last_step is None or mark is None or last.last_step <= mark:
         return False
     if known is None:
@@ -100,7 +103,7 @@ def _before(past: Earlier, instance: Instance, series: Series, segment: int) -> 
     for left in past.lineages:
         beyond = steps > left.above_step
         if times is not None:
-            # What was trained anew after a rollback is the lineage again.
+            # Steps that were trained again after a rollback belong to the lineage.
             beyond &= times <= left.at.timestamp()
         steps, losses = steps[~beyond], losses[~beyond]
         times = times[~beyond] if times is not None else None
@@ -127,7 +130,7 @@ def _both(
     steps, losses, slack = series.steps[:0], np.zeros(0), np.zeros(0)
     catching = not series.steps.size or int(series.steps[-1]) < mark
     if series.source == "history" and catching:
-        # A tracker that takes no step twice is silent now: the output is not.
+        # A tracker that accepts no step twice is silent now; the output is not.
         shown = [one for one in shown_losses(seen, instance) if one[0].loss is not None]
         steps = np.array([step for _, step in shown], dtype=np.int64)
         losses = np.array([line.loss or 0.0 for line, _ in shown])
@@ -151,7 +154,7 @@ def _both(
 
 
 def _merged(known: Overlap, both: _Both, limits: Limits, planned: float) -> Overlap:
-    """Add the like steps that no earlier check compared."""
+    """Add the common steps that no earlier check compared."""
     new = both.steps > (known.last_step if known.last_step is not None else -1)
     if not new.any():
         return known
@@ -200,7 +203,7 @@ def _with_offset(
     if int(warm.sum()) >= LIKE_STEPS_MIN:
         offset = offset_by_steps(both.before[warm], both.after[warm], planned)
         return _offered(found, offset.share, offset.error, offset.points, True)
-    # Like steps that agree say more than any trend.
+    # Common steps that agree are stronger evidence than any trend.
     if found.offset_like or (found.steps >= LIKE_STEPS_MIN and not found.beyond):
         return found
     loss = series.columns.get("loss")
@@ -213,7 +216,7 @@ def _with_offset(
     old, losses = before.steps[known][-TREND_POINTS_MAX:], before.losses[known][-TREND_POINTS_MAX:]
     if steps.size < TREND_POINTS_MIN or old.size < TREND_POINTS_MIN:
         return found
-    # Later on the trend before is too far away: what was found first stays.
+    # Later the earlier trend is too far away, so the first result is kept.
     if int(steps[0]) - int(old[-1]) > int(old[-1]) - int(old[0]):
         return found
     offset = offset_by_trend(old, losses, steps, after, planned)

@@ -1,8 +1,9 @@
-"""The pace of training where only rounded bars show it: `1.86kit/2.38kit`.
+"""The speed of training, if only rounded bars show steps.
 
-A bar that rounds to 100 steps shows a pace of 60 a cadence as 0, 100, 100, 0 and so on. So slow is
-only what is slow whatever was rounded away: the least that was done before against the most that
-may have been done since, over as many cadences as that takes.
+Such a bar is `1.86kit/2.38kit`. A bar that rounds to 100 steps shows a pace of 60 a cadence as 0,
+100, 100, 0 and so on. So a run counts as slow only if it is slow for every possible rounding. The
+least that was done before is compared with the most that may have been done since. The comparison
+covers as many cadences as that needs.
 """
 
 from bisect import bisect_right
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 SPANS = (1, 2, 4, 8)
-"""Cadences that are taken together: as few as show it."""
+"""Cadences that are combined: the fewest that show a pace."""
 
 _EXACT_ENOUGH = 16
 """Steps in a span, as a multiple of what each end rounds away, for an error of an eighth."""
@@ -33,7 +34,7 @@ class Shown:
 
 
 def shown_by(points: Sequence[tuple[float, int]], slack: int) -> Shown:
-    """Return the newest stretch of points: those since a step was last seen to fall."""
+    """Return the newest stretch of points: those since the step last fell."""
     begin = 0
     for at, (earlier, later) in enumerate(pairwise(points), 1):
         if later[1] < earlier[1]:
@@ -45,9 +46,9 @@ def shown_by(points: Sequence[tuple[float, int]], slack: int) -> Shown:
 def slow_paces(
     shown: Shown, cadence_s: float, windows: int, drop: float
 ) -> list[tuple[float, float]]:
-    """Return times and paces where the newest windows are slow beyond rounding; else nothing.
+    """Return times and paces if the newest windows are slow beyond rounding, else nothing.
 
-    A window in which nothing moved is a standstill or shown late, and no slow one.
+    A window without movement is a standstill or a late display, and does not count as slow.
 
     Args:
         shown: What was shown.
@@ -63,13 +64,13 @@ def slow_paces(
         paces = [_most(shown, begin, end) for begin, end in pairwise(places)]
         if all(0 < pace < (1 - drop) * before for pace in paces):
             usual = [(at, before) for at in shown.times[1 : places[0] + 1]]
-            # One for each window: more of them would outvote what was usual.
+            # One for each window: more would outvote the usual pace.
             return [*usual, *zip(shown.times[-windows:], paces, strict=True)]
     return []
 
 
 def rough_paces(shown: Shown) -> list[tuple[float, float]]:
-    """Return times and paces, each over so many steps that rounding is little of them."""
+    """Return times and paces, each over enough steps to make rounding small."""
     needed = max(_EXACT_ENOUGH * shown.slack, 1)
     found: list[tuple[float, float]] = []
     for end, step in enumerate(shown.steps):
@@ -83,7 +84,7 @@ def rough_paces(shown: Shown) -> list[tuple[float, float]]:
 
 
 def _places(shown: Shown, span_s: float, cadence_s: float, windows: int) -> list[int]:
-    """Return which checks bound the newest windows, oldest first; none where they do not reach."""
+    """Return the checks that bound the newest windows, oldest first; empty if too few."""
     if not shown.times:
         return []
     now = shown.times[-1]
@@ -99,7 +100,7 @@ def _least(shown: Shown, end: int) -> float:
 
 
 def _most(shown: Shown, begin: int, end: int) -> float:
-    """Return the fastest that a window may have been; 0 where nothing was seen to move in it."""
+    """Return the highest possible pace of a window; 0 if no step moved in it."""
     moved = shown.steps[end] - shown.steps[begin]
     took = shown.times[end] - shown.times[begin]
     return (moved + 2 * shown.slack) / took if moved > 0 and took > 0 else 0.0

@@ -1,7 +1,8 @@
 """The metric series of one check: the newest stretch of training, and before.
 
-A stretch begins with a start or a resume. The tracker's history serves where there is one; else
-the lines of the output and the newest values of earlier checks, which are in the run's state.
+A stretch begins with a start or a resume. The tracker's history is used if there is one. Otherwise
+the series is built from the lines of the output and from the newest values of earlier checks, which
+are in the run's state.
 """
 
 import math
@@ -20,22 +21,22 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import MetricHistory
 
 ROWS_MAX = 2_048
-"""Newest rows of a history that are looked at, where no earlier lineage is to be compared."""
+"""Newest rows of a history that are read, if no earlier lineage has to be compared."""
 
 PACE_ROWS_MAX = 2_048
 """Rows of the whole history from which the pace of its cadences is taken."""
 
 PAUSE_S = 300.0
-"""A gap between two rows that is no pace: evaluations and restarts."""
+"""A gap between two rows that does not count for a pace: evaluations and restarts."""
 
 ROW_ROLES = frozenset({"loss", "grad_norm", "z_loss", "router", "update_norm", "skipped"})
-"""What is looked at row by row; of the rest the pace or the newest value is enough."""
+"""Metrics that are read row by row. For the others the pace or the newest value is enough."""
 
 NEWEST_ROWS = 64
 """Newest rows in which the newest value of a metric is looked for."""
 
 FINITE_ROLES = ("loss", "grad_norm", "z_loss", "router", "update_norm")
-"""What has to be a number. A perplexity may overflow, and an evaluation may be empty."""
+"""Metrics that must be finite. A perplexity may overflow, and an evaluation may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,15 @@ class Series:
     Attributes:
         source: See `Measured.source`.
         steps: Of the newest stretch, ascending.
-        times: Seconds since 1970; none where nobody tells.
-        columns: Values by what they tell, one for each step, NaN where there is none.
-        names: The metric's name by what it tells.
+        times: Seconds since 1970; `None` if no source gives them.
+        columns: Values by role, one for each step; NaN if a step has no value.
+        names: The metric's name by role.
         before_steps: Rows of earlier stretches that hold a loss.
         before_losses: The losses there.
-        before_times: When they were logged; none where nobody tells.
-        highest_before: The highest step before the newest stretch, as far as these rows reach.
-        turns: How often steps went back since the launch, as far as these rows reach.
-        bad: Steps of the newest stretch at which a metric was no number, by what it tells.
+        before_times: When they were logged; `None` if no source gives it.
+        highest_before: The highest step before the newest stretch, within these rows.
+        turns: How often steps went back since the launch, within these rows.
+        bad: Steps of the newest stretch at which a metric was not finite, by role.
         pace_times: Times of the whole history's rows with a throughput.
         pace_values: The throughput there.
         slack: What rounding may have taken from the losses.
@@ -84,7 +85,7 @@ NO_VALUES: Floats = np.zeros(0)
 
 
 def usable_history(seen: Observation) -> MetricHistory | None:
-    """Return the tracker's history unless its source says that it has no answer."""
+    """Return the tracker's history, unless its source reported that it has no answer."""
     reading = next((one for one in seen.readings if one.source == "history"), None)
     if reading is not None and reading.state is SourceState.UNAVAILABLE:
         return None
@@ -100,7 +101,7 @@ def series_of_history(
         past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         history: At least one row.
-        whole: Earlier stretches are to be compared, so that all rows are read.
+        whole: Earlier stretches have to be compared, so all rows are read.
     """
     stated = past.contract.detect.metrics
     names = recognise((*history.columns, *history.not_finite), stated)
@@ -161,7 +162,7 @@ def _last_turn(steps: Ints, loss: Floats | None, first: int) -> tuple[int, int]:
         return first, 0
     logged: Ints = np.arange(first, steps.size)
     if loss is not None:
-        # Evaluations and the like are logged late, under a step that is over.
+        # Evaluations and similar values are logged late, under an earlier step.
         logged = logged[np.isfinite(loss[first:])]
     moves = np.diff(steps[logged])
     if not moves.size:
@@ -218,7 +219,7 @@ def _bad_steps(
     columns: Mapping[str, Floats],
     highest_before: int,
 ) -> dict[str, tuple[int, ...]]:
-    """Return where a metric was no number, in the newest stretch."""
+    """Return where a metric was not finite in the newest stretch."""
     found: dict[str, tuple[int, ...]] = {}
     for role in FINITE_ROLES:
         name = names.get(role, "")
@@ -227,12 +228,12 @@ def _bad_steps(
         infinite = np.isinf(column) if column is not None else np.zeros(steps.size, dtype=bool)
         if not named and not infinite.any():
             continue
-        told = np.array(named, dtype=np.int64)
-        # A NaN of an earlier stretch is that one's, though the same step is trained again.
-        here: Flags = np.isin(steps, told)
+        named_steps = np.array(named, dtype=np.int64)
+        # A NaN of an earlier stretch belongs to that stretch, even if the step is trained again.
+        here: Flags = np.isin(steps, named_steps)
         if column is not None:
             here &= np.isnan(column)
-        alone = told[~np.isin(told, steps) & (told > highest_before)]
+        alone = named_steps[~np.isin(named_steps, steps) & (named_steps > highest_before)]
         alone = alone[alone >= (int(steps[0]) if steps.size else 0)]
         whole = sorted({*steps[here | infinite].tolist(), *alone.tolist()})
         if whole:

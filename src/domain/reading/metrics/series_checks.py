@@ -1,4 +1,7 @@
-"""A metric series without a history: values of earlier checks, and log lines."""
+"""A metric series without a tracker history.
+
+It is built from the newest values of earlier checks and from lines of the output.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +23,7 @@ from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.observation import Observation
 
 CHECKS_MAX = 32
-"""Earlier checks that stand in for a history that nobody has."""
+"""Earlier checks that replace a missing history."""
 
 
 @dataclass(slots=True)
@@ -34,19 +37,19 @@ def series_of_checks(
     past: Earlier,
     instance: Instance,
     seen: Observation,
-    told: tuple[int | None, Mapping[str, float]],
+    newest: tuple[int | None, Mapping[str, float]],
     earlier: Sequence[PastCheck],
     progress: Progress | None = None,
 ) -> Series | None:
-    """Put a series together from earlier checks and from what is shown now; none without any.
+    """Build a series from earlier checks and current values; `None` without any.
 
     Args:
         past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         seen: The observation.
-        told: The newest values of this stretch, and their step where one is known.
+        newest: The newest values of this stretch, and their step if it is known.
         earlier: The earlier checks of this stretch, oldest first.
-        progress: The step that the check shows: where no metric tells a throughput, steps do.
+        progress: The step that the check shows. If no metric gives a throughput, steps give it.
     """
     stated = past.contract.detect.metrics
     shown = shown_losses(seen, instance)
@@ -58,7 +61,7 @@ def series_of_checks(
         (one.step if one.metrics else None, one.at, one.metrics, one.losses)
         for one in earlier[-CHECKS_MAX:]
     ]
-    for step, at, metrics, losses in (*known, (told[0], seen.at, told[1], ())):
+    for step, at, metrics, losses in (*known, (newest[0], seen.at, newest[1], ())):
         rows += [_Row(sampled, np.nan, {"loss": loss}) for sampled, loss in losses]
         held = recognise(tuple(metrics), stated) if metrics else {}
         values = _values(metrics, held, printed)
@@ -81,7 +84,7 @@ def series_of_checks(
     if not rows and not paces:
         return None
     found = _series(_merged(rows), names, shown, paces)
-    return replace(found, scaled=any(map(is_loss_scale, told[1])))
+    return replace(found, scaled=any(map(is_loss_scale, newest[1])))
 
 
 def _paces(
@@ -90,11 +93,11 @@ def _paces(
     seen: Observation,
     progress: Progress | None,
 ) -> list[tuple[float, float]]:
-    """Return times and steps a second from check to check, of this stretch and of those before.
+    """Return times and steps per second between checks, of this and earlier stretches.
 
-    What the lineage did before a relaunch is what is expected after it: a stretch that is slow
-    from its first step on has nothing of its own to be compared with. It counts once this stretch
-    has gone on for all the cadences that are judged: slow ones before its end are not this one's.
+    The lineage's pace before a relaunch is the expected pace after it: a stretch that is slow from
+    its first step has no pace of its own to compare with. The earlier pace counts once this stretch
+    has lasted for all judged cadences. Earlier slow cadences do not belong to this stretch.
     """
     points = [(one.at.timestamp(), one.step) for one in earlier[-CHECKS_MAX:]]
     if progress is not None:
@@ -113,7 +116,7 @@ def _paces(
 
 
 def _moved(points: Iterable[tuple[float, int | None]]) -> list[tuple[float, float]]:
-    """Return times and steps a second from point to point of one stretch, where the step moved."""
+    """Return times and steps per second between points of a stretch, if the step moved."""
     found: list[tuple[float, float]] = []
     last: tuple[float, int] | None = None
     for at, step in points:
@@ -130,7 +133,7 @@ def _moved(points: Iterable[tuple[float, int | None]]) -> list[tuple[float, floa
 def _rounded(
     past: Earlier, instance: Instance, seen: Observation, progress: Progress
 ) -> list[tuple[float, float]]:
-    """Return the paces that rounded steps tell: where one is slow, or may be fast again."""
+    """Return the paces from rounded steps, if one is slow or may be fast again."""
     own = instance.plan.instance
     points = [
         (one.at.timestamp(), one.step)
@@ -142,16 +145,16 @@ def _rounded(
     contract, limits = past.contract, limits_of(past.contract)
     cadence_s = cadence_of(contract).total_seconds()
     slow = slow_paces(shown, cadence_s, limits.throughput_cadences, limits.throughput_drop)
-    told = "H4" in past.open_rules
-    return slow or (rough_paces(shown) if told else [])
+    h4_open = "H4" in past.open_rules
+    return slow or (rough_paces(shown) if h4_open else [])
 
 
 def _values(
     metrics: Mapping[str, float], held: Mapping[str, str], printed: bool
 ) -> dict[str, float]:
-    """Return values by what they tell; a printed loss is no other's neighbour.
+    """Return values by role; a printed loss is kept apart from other losses.
 
-    What is printed may be a mean over steps: beside the tracker's it would look like a jump.
+    A printed loss may be a mean over steps. Next to the tracker's values it would look like a jump.
     """
     values = {role: metrics[name] for role, name in held.items()}
     if printed and math.isfinite(values.get("loss", math.nan)):
@@ -194,7 +197,7 @@ def _series(
 
 
 def _merged(rows: list[_Row]) -> list[_Row]:
-    """Put together what several sources tell of a step: where one shows no number, none is."""
+    """Merge the values of several sources for a step; if one is not finite, the result is not."""
     merged: list[_Row] = []
     for row in sorted(rows, key=lambda row: row.step):
         if merged and merged[-1].step == row.step:

@@ -1,8 +1,9 @@
-"""Unnamed bars of tqdm, as Hugging Face prints them: which ones are training.
+"""Finds the training bars among tqdm bars that have no label.
 
-`36%|███▌ | 1860/5155 [04:48<02:46, 4.15it/s]` may as well be an evaluation, which the same
-`Trainer` prints in the same way. Only its maximum tells them apart: it is the run's final step, or
-it stands beside losses of training and not beside those of an evaluation.
+Hugging Face's `Trainer` prints such bars: `36%|███▌ | 1860/5155 [04:48<02:46, 4.15it/s]` may be
+training or an evaluation, printed in the same way. Only the maximum separates them. For training it
+is the run's final step, or the bar appears next to losses of training and not next to losses of an
+evaluation.
 """
 
 import re
@@ -14,15 +15,15 @@ from watchkeeper.domain.values.basic import Step
 from watchkeeper.domain.values.earlier import Earlier
 
 NO_BARS: frozenset[Step] = frozenset()
-"""No bare bar is taken for training."""
+"""No bare bar counts as training."""
 
 _BARE = re.compile(
     r"(?:\d{4}-[\dTZ:.,+\- ]{6,40}\s)?\s*(?:(?:\([^()|]{0,200}\)|\[[^\[\]|]{0,200}\])\s*)*"
     r"\d{1,3}%\|[^|]*\|\s*(?P<step>\d{1,15})/(?P<maximum>\d{1,15})"
     r"\s+\[[^\[\]]{1,80}?(?P<rate>\d+(?:\.\d+)?|\?)(?P<unit>it/s|s/it)\]\s*$"
 )
-"""Nothing but the bar: a process's name or a time may stand before it, and no postfix behind it.
-Downloads count bytes, data sets examples; both name themselves as well."""
+"""Only the bar: a process name or a time may come before it, and no postfix after it. Downloads
+count bytes and data sets count examples; both also have a label."""
 
 _CURSOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 """What tqdm writes to draw a bar below another one."""
@@ -32,18 +33,18 @@ _CURSOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 def bare_maxima(
     lines: tuple[str, ...], final: Step | None, shown: Step | None = None
 ) -> frozenset[Step]:
-    """Return the maxima by which bare bars of a tail are known to be training's; at most two.
+    """Return the maxima of the bare bars in a tail that are training's; at most two.
 
     Args:
         lines: A log's tail, oldest first.
-        final: The run's final step; none where nobody says.
-        shown: The maximum that training showed in an earlier tail; none where it showed none.
+        final: The run's final step; `None` if unknown.
+        shown: The maximum that training showed in an earlier tail; `None` without one.
 
     Returns:
-        The maxima that are the final step, counted from 1 or from 0. Where none is: the one that
-        stands beside Hugging Face's loss lines and beside no line of an evaluation. Where none
-        does: the one that was shown before. Where several stand beside losses none is taken by
-        them: a bar that may be another one's is no step.
+        The maxima that are the final step, counted from 1 or from 0. Without one: the maximum next
+        to Hugging Face's loss lines and not next to a line of an evaluation. Without that: the
+        maximum that was shown before. If several are next to losses, the losses decide nothing: a
+        bar that may be another one's is no step.
     """
     whole = "\n".join(lines)
     # One character is looked for ten times as fast as two.
@@ -53,12 +54,12 @@ def bare_maxima(
     fit = {top for _, top in bars if final is not None and top in (final, final - 1)}
     if fit or not bars:
         return frozenset(fit)
-    # Fast bars push the losses out of a tail, so what was told of them is remembered.
-    return _beside_losses(lines) or frozenset(top for _, top in bars if top == shown)
+    # Fast bars push the losses out of a tail, so earlier results are remembered.
+    return _next_to_losses(lines) or frozenset(top for _, top in bars if top == shown)
 
 
 def bars_of(past: Earlier, instance: str, lines: tuple[str, ...]) -> frozenset[Step]:
-    """Return the maxima by which bare bars of an instance's output are training's.
+    """Return the maxima of the bare bars in an instance's output that are training's.
 
     Args:
         past: What the run's earlier checks showed.
@@ -72,7 +73,7 @@ def bars_of(past: Earlier, instance: str, lines: tuple[str, ...]) -> frozenset[S
 
 
 def read_bare(line: str, maxima: frozenset[Step]) -> Line | None:
-    """Read the newest bare bar of a line whose maximum is one of training's; none without one."""
+    """Read the newest bare bar of a line with a training maximum, or `None`."""
     if not maxima or "%|" not in line:
         return None
     for piece in reversed(tuple(_pieces((line,)))):
@@ -90,7 +91,7 @@ def read_bare(line: str, maxima: frozenset[Step]) -> Line | None:
 
 
 def read_in(line: str, maxima: frozenset[Step]) -> Line | None:
-    """Read a line as `read_line` does, and a bare bar that its tail says is training's.
+    """Read a line as `read_line` does, or a bare bar that is training's in its tail.
 
     Args:
         line: One line of a tail.
@@ -103,15 +104,15 @@ def read_in(line: str, maxima: frozenset[Step]) -> Line | None:
 
 
 def is_loss_alone(shown: Line | None) -> bool:
-    """Say whether a line shows a loss of training and no step: it trains, and not how far.
+    """Return whether a line shows a training loss without a step.
 
-    A line of a loss and nothing else may as well be an evaluation's, so it proves nothing.
+    A line with only a loss may be an evaluation's, so it proves nothing.
     """
     alone = shown is not None and shown.phase == "training" and shown.step is None
     return alone and shown is not None and shown.format != "key_value"
 
 
-def _beside_losses(lines: tuple[str, ...]) -> frozenset[Step]:
+def _next_to_losses(lines: tuple[str, ...]) -> frozenset[Step]:
     near: set[Step] = set()
     evaluated: set[Step] = set()
     step = top = 0
@@ -147,7 +148,7 @@ def _pieces(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _bar(piece: str) -> tuple[Step, Step]:
-    """Return the step and the maximum of a bare bar; zeros where it is none."""
+    """Return the step and the maximum of a bare bar; zeros for any other text."""
     found = _BARE.match(piece) if "%|" in piece else None
     return (int(found["step"]), int(found["maximum"])) if found is not None else (0, 0)
 

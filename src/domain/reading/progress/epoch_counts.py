@@ -1,8 +1,8 @@
 """Reads a step that restarts with each epoch: `Epoch 3/10: step 100/200`.
 
-The word epoch with its number, and behind it a count with a maximum: the maximum is the epoch's, as
-frameworks print them. Without a maximum, with the epoch behind the step, or beside a total count
-(`global_step`, `num_updates`) the step is that of the run.
+The shape is the word epoch with its number, followed by a count with a maximum. The maximum is the
+epoch's, as frameworks print them. The step is the run's in three cases: without a maximum, with the
+epoch behind the step, or with a total count (`global_step`, `num_updates`) on the line.
 """
 
 import re
@@ -35,7 +35,7 @@ class EpochCount:
     Attributes:
         step: The step shown.
         maximum: The maximum shown: the epoch's steps.
-        epoch: The epoch's number as printed; none where the line has none.
+        epoch: The epoch's number as printed; `None` if the line has none.
         epochs: How many epochs are shown to come in all.
         done: Epochs before this one.
         begin: Where it begins in the line.
@@ -52,7 +52,7 @@ class EpochCount:
 
 
 def epoch_count(text: str) -> EpochCount | None:
-    """Return the step of an epoch that a line shows; none where it shows none."""
+    """Return the step within an epoch that a line shows, or `None`."""
     found = _IN_EPOCH.search(text)
     if found is None:
         timed = _TIMM.search(text)
@@ -75,7 +75,7 @@ def epoch_count(text: str) -> EpochCount | None:
 
 
 def keras_count(text: str) -> EpochCount | None:
-    """Return the count of Keras' bar, whose epoch stands in a line above."""
+    """Return the count of Keras' bar, whose epoch is in an earlier line."""
     found = _KERAS.search(text)
     return None if found is None else _made(found, None, None, from_one=True)
 

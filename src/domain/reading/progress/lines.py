@@ -1,7 +1,8 @@
-"""Reads one line of a training log, in the shapes that training frameworks write.
+"""Reads one line of a training log, in the formats of training frameworks.
 
-Levanter and tqdm bars, Megatron and NeMo, DeepSpeed, Hugging Face's dictionaries, Lightning, plain
-`key=value`, JSON lines, `own_forms`. A bar of an evaluation or a download is no progress.
+It reads Levanter and tqdm bars, Megatron and NeMo, DeepSpeed, Hugging Face's dictionaries,
+Lightning, plain `key=value`, JSON lines, and `own_forms`. A bar of an evaluation or a download is
+not progress.
 """
 
 import re
@@ -70,17 +71,17 @@ _JSON_LOSSES = (
 )
 
 LINE_MAX = 10_000
-"""Characters of a line that are looked at: no progress line is longer."""
+"""Characters of a line that are read: no progress line is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line says about progress; what it does not say is none.
+    """What one line says about progress; a field is `None` if the line lacks it.
 
     Attributes:
         format: The shape that was recognised, such as `levanter`.
-        phase: What the line is about; empty where it is about nothing of training.
-        step: The step shown: the middle of what a rounded number may mean.
+        phase: What the line is about; empty if it is not about training.
+        step: The step shown; for a rounded number, the middle of its range.
         uncertainty: How far the true step may lie from it, either way.
         maximum: The maximum shown. It is what a bar shows, never proof of the final step.
         maximum_exact: It was printed in full.
@@ -89,8 +90,8 @@ class Line:
         rate: Steps per second.
         epoch: The epoch as printed, such as 3, or 1.25 where it is shown so.
         epochs: How many epochs are shown to come in all.
-        in_epoch: `step` and `maximum` begin anew with each epoch.
-        epochs_done: Epochs before this one, where they do; none where that is not shown.
+        in_epoch: `step` and `maximum` restart with each epoch.
+        epochs_done: Epochs before this one, if `in_epoch`; `None` if that is not shown.
     """
 
     format: str
@@ -113,17 +114,18 @@ def read_line(line: str) -> Line | None:
     """Read one line of a training log.
 
     Args:
-        line: Without its end. Of several updates of a bar, parted by carriage returns, the newest.
+        line: Without its end. Of several bar updates, separated by carriage returns, the newest
+            counts.
 
     Returns:
-        None where the line says nothing about progress.
+        None if the line says nothing about progress.
     """
     shown = _read(line)
     if shown is None or shown.step is None or shown.maximum is None or not shown.maximum_exact:
         return shown
     if shown.step - shown.uncertainty <= shown.maximum:
         return shown
-    # A maximum below the step is that of something else, such as an epoch.
+    # A maximum below the step belongs to something else, such as an epoch.
     return replace(shown, maximum=None, maximum_exact=False)
 
 
@@ -159,7 +161,7 @@ def _of_own_form(own: Printed) -> Line:
 
 
 def _in_epoch(text: str, lower: str) -> Line | None:
-    """Read a step that begins anew with each epoch; see `epoch_counts`."""
+    """Read a step that restarts with each epoch; see `epoch_counts`."""
     counted = epoch_count(text) if "epoch" in lower or "Train:" in text else None
     name = "key_value"
     if counted is None:
@@ -188,7 +190,7 @@ def _in_epoch(text: str, lower: str) -> Line | None:
 
 
 def in_epoch_of(shown: Line, header: tuple[int, int] | None) -> Line:
-    """Add the epoch that a line above has told to a bar that has none, as Keras prints them.
+    """Add the epoch of an earlier line to a bar without one, as Keras prints them.
 
     Args:
         shown: The bar.
@@ -219,7 +221,7 @@ def _bar(text: str) -> Line | None:
         return Line("tqdm", "evaluation")
     training = _TRAINING_BAR.search(what)
     after = text[found.end() :]
-    # Without a word a bar may be anything; beside a loss it is training's.
+    # Without a label a bar may be anything; with a loss it is training's.
     if training is None and (_WORD.search(what) or loss_of(after)[0] is None):
         return None
     made = _counted(text, "tqdm", found["counts"], found.end())
@@ -230,7 +232,7 @@ def _bar(text: str) -> Line | None:
     number, of = int(epoch["epoch"]), epoch["of"]
     made = replace(made, format="lightning", epoch=number)
     if printed is not None:
-        # The bar's own numbers are of the epoch, that one is of the run.
+        # The bar's own numbers belong to the epoch; this one belongs to the run.
         known = shown_count(printed["step"])
         if known is None:
             return None
@@ -277,7 +279,7 @@ def _megatron(text: str) -> Line | None:
     maximum = top
     if printed is not None:
         known = shown_count(printed["step"])
-        # An iteration that is not the run's step is one of an epoch, and so is its maximum.
+        # An iteration that is not the run's step belongs to an epoch, as does its maximum.
         maximum = top if step is not None and known is not None and _agree(step, known) else None
         step = known
     if step is None or top is None:
@@ -298,7 +300,7 @@ def _megatron(text: str) -> Line | None:
 
 
 def _agree(one: Count, other: Count) -> bool:
-    """Say whether two counts are of the same thing; one may count from 0, the other from 1."""
+    """Return whether two counts have one subject; one may start at 0, the other at 1."""
     return abs(one.value - other.value) <= one.uncertainty + other.uncertainty + 1
 
 

@@ -1,4 +1,4 @@
-"""What several log lines say together: the newest step, its loss, its epoch."""
+"""The newest step, loss and epoch from several lines of a training log."""
 
 import re
 from dataclasses import replace
@@ -17,14 +17,14 @@ _IS_OVER = re.compile(
     r"\b(?:done|end(?:ed|s)?|finish\w*|complet\w*|over|took|skip\w*|resum\w*|continu\w*|next)\b",
     re.IGNORECASE,
 )
-"""What a line says by which an evaluation is over, or has not begun."""
+"""Words that show that an evaluation is over, or has not begun."""
 
 
 def newest_line(text: str, bars: frozenset[int]) -> Line | None:
-    """Return what the newest line says that says something; training comes before the rest.
+    """Return the newest line that shows progress; training lines come first.
 
-    Beside a loss without a step, a bare bar of the same text tells the step, and the first lines of
-    its block where a framework prints one.
+    For a loss without a step, a bare bar of the same text gives the step. So do the first lines of
+    a block, if the framework prints blocks.
 
     Args:
         text: One line or several.
@@ -38,7 +38,7 @@ def newest_line(text: str, bars: frozenset[int]) -> Line | None:
         shown = read_in(line, bars)
         if shown is not None and shown.phase == "training":
             if shown.step is None and shown.format == "key_value":
-                # A loss and nothing else: the step stands elsewhere, if anywhere.
+                # Only a loss: the step is on another line, if there is one.
                 if plain is None and (header is None or at < header):
                     header = _header_above(lines, at, bars)
                     if header is None:
@@ -59,7 +59,7 @@ def newest_line(text: str, bars: frozenset[int]) -> Line | None:
 
 
 def _header_above(lines: list[str], below: int, bars: frozenset[int]) -> int | None:
-    """Return where an evaluation's header stands right above losses; none where none does."""
+    """Return the place of an evaluation's header right above losses, or `None`."""
     for at in reversed(range(below)):
         shown = read_in(lines[at], bars)
         if shown is not None and shown.phase == "training":
@@ -72,7 +72,7 @@ def _header_above(lines: list[str], below: int, bars: frozenset[int]) -> int | N
 
 
 def _heads_evaluation(line: str) -> bool:
-    """Say whether an evaluation begins here; a line with a loss is its whole result."""
+    """Return whether an evaluation begins here; a line with a loss is its whole result."""
     if "loss" in line.lower() or _HEADS_EVALUATION.search(line) is None:
         return False
     return _IS_OVER.search(line) is None
@@ -80,8 +80,8 @@ def _heads_evaluation(line: str) -> bool:
 
 def _with_step(loss: Line, above: list[str], text: str, bars: frozenset[int]) -> Line:
     if loss.format in BLOCKS:
-        told = (read_line(line) for line in reversed(above))
-        steps = [one for one in told if one is not None and progress_of(one) is not None]
+        lines_read = (read_line(line) for line in reversed(above))
+        steps = [one for one in lines_read if one is not None and progress_of(one) is not None]
         # Composer's own count has no maximum; the block's first line may have.
         whole = (one for one in steps if one.maximum is not None and not one.in_epoch)
         step = next(whole, steps[0] if steps else None)

@@ -1,4 +1,4 @@
-"""Reads the numbers of progress lines: a loss, a rate, a rounded count."""
+"""Reads numbers of progress lines: a loss, a rate, a count, rounded or not."""
 
 import math
 import re
@@ -9,7 +9,7 @@ _SCALES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9}
 """Powers of ten of the suffixes that tqdm writes (`format_sizeof`, divisor 1,000)."""
 
 SHOWN = r"\d(?:[,._'\u00a0\u202f]?\d){0,20}+(?:[eE][-+]?\d{1,3})?+[\w%]*+(?::[0-5]\d(?![\d.]))*+"
-"""A count with all that is printed on it: what it means, if anything, `shown_count` says."""
+"""A count with everything printed around it; `shown_count` decides what it means."""
 
 NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|inf(?:inity)?|nan)"
 
@@ -48,9 +48,9 @@ _LOSS_NAME_MAX = len("training/crossentropy_")
 
 
 def loss_of(text: str, start: int = 0) -> tuple[float | None, float]:
-    """Return the first loss of training from a place on, and half of its last printed digit."""
+    """Return the first training loss after a place, and half of its last printed digit."""
     if text.isascii():
-        # The expression is slow to begin: it is tried from where the first name can begin.
+        # The expression is slow to start, so it starts where the first name can begin.
         at = text.lower().find("loss", start)
         if at < 0:
             return None, 0.0
@@ -70,7 +70,7 @@ def slack_of(digits: str) -> float:
 
 
 def rate_of(text: str, start: int = 0) -> float | None:
-    """Return the steps per second that are shown from a place on; none where none are."""
+    """Return the steps per second shown after a place, or `None`."""
     # Each of its units has one of these, and a line of thirty numbers is tried at each of them.
     shown = "/s" in text or "s/" in text
     found = _RATE.search(text, start) if shown else None
@@ -88,7 +88,7 @@ def rate_of(text: str, start: int = 0) -> float | None:
 
 
 def number_of(digits: str) -> float:
-    """Return a number as it is printed, also with commas, NaN and infinities."""
+    """Parse a printed number, also with commas, NaN and infinities."""
     return float(digits.replace(",", ""))
 
 
@@ -124,7 +124,7 @@ class Count(NamedTuple):
     """A count as a log prints it.
 
     Attributes:
-        value: The middle of what it may mean.
+        value: The middle of its possible range.
         uncertainty: How far the true one may lie from it, either way.
         exact: It was printed in full.
     """
@@ -135,7 +135,7 @@ class Count(NamedTuple):
 
 
 def shown_count(printed: str) -> Count | None:
-    """Return what a count says that was taken whole, as `SHOWN` does; none where nobody can tell.
+    """Return the meaning of a count that `SHOWN` matched; `None` if unclear.
 
     >>> shown_count("1.1e+4"), shown_count("1,86")
     (Count(value=11000, uncertainty=500, exact=False), None)
@@ -158,7 +158,7 @@ def shown_count(printed: str) -> Count | None:
 
 
 def float_of(value: object) -> float | None:
-    """Return a number of a JSON object, also one that is written as text; none for others."""
+    """Return a number of a JSON object, also if written as text; else `None`."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -169,7 +169,7 @@ def float_of(value: object) -> float | None:
 
 
 def held_count(value: object) -> Count | None:
-    """Return a count of a JSON object, also one that is written as text; none for others."""
+    """Return a count of a JSON object, also if written as text; else `None`."""
     if isinstance(value, str):
         return shown_count(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -181,7 +181,7 @@ def held_count(value: object) -> Count | None:
 
 @dataclass(frozen=True, slots=True)
 class OpenBar:
-    """A bar of tqdm that was told no maximum.
+    """A tqdm bar without a maximum.
 
     Attributes:
         what: The words before it.

@@ -1,7 +1,8 @@
-"""Reads the progress lines of frameworks that have a form of their own.
+"""Reads lines of frameworks that mark training by form, not by words.
 
 torchtune's `1|100|Loss: 2.3`, the JAX ones of clu's writers and T5X, litgpt's two counters, and the
-blocks of Composer and OLMo, whose lines hold one value each. As their sources print them.
+blocks of Composer and OLMo, whose lines hold one value each. The forms are those that their sources
+print.
 """
 
 import re
@@ -52,15 +53,16 @@ _EVALUATES = re.compile(
     r"\s*[\])>|:-]?\s*$",
     re.IGNORECASE,
 )
-"""What an evaluation puts before a line of training's form; a folder of such a name is none."""
+"""What an evaluation prints before a line in a training form. A folder of such a name does not
+count."""
 
 BLOCKS = ("composer", "olmo")
-"""Forms whose loss stands some lines below its step, in the same block."""
+"""Forms whose loss is some lines below its step, in the same block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What such a line says; what it does not say is none.
+    """What such a line says; a field is `None` if the line lacks it.
 
     Attributes:
         format: Whose form it is.
@@ -88,7 +90,7 @@ class Printed:
 
 
 def own_form(text: str) -> Printed | None:
-    """Return what a line of one of these forms says; none for every other line."""
+    """Return what a line of one of these forms says; `None` for any other line."""
     # Looking for plain words first costs a tenth of what the patterns cost.
     if "it [" in text and (bar := open_bar(text)) and _TRAINS.match(bar.what):
         loss, slack = loss_of(text, bar.end)
@@ -143,7 +145,7 @@ def _clu(text: str) -> Printed | None:
 
 
 def evaluates(before: str) -> bool:
-    """Say whether what stands before a line's numbers says that an evaluation printed them.
+    """Return whether the text before a line's numbers shows an evaluation.
 
     >>> evaluates("INFO eval "), evaluates("[validation] "), evaluates("/jobs/eval "), evaluates("")
     (True, True, False, False)

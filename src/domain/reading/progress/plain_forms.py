@@ -1,4 +1,4 @@
-"""Reads two plain shapes of a training loop: a named step, and a bare loss.
+"""Reads two plain line forms: a named step, and a loss alone.
 
 `step=4600 loss=2.31`, `step 4.6k/50k`, `loss=2.31`. A rounded step and a loss alone are read
 narrowly: many lines hold such words.
@@ -22,7 +22,7 @@ EVALUATION = re.compile(
     r"(?<![a-z])(?:eval\w*|valid\w*|val|test(?:ing)?|sanity checking|predict\w*)(?![a-z])",
     re.IGNORECASE,
 )
-"""What names something else than training."""
+"""Words that name something other than training."""
 
 NOT_A_STEP = re.compile(
     r"checkpoint|\bsav(?:e|ed|es|ing)\b|\bload(?:ed|ing)?\b|\bresum|\brestor|\bwarm[- _]?up\b"
@@ -31,21 +31,21 @@ NOT_A_STEP = re.compile(
     r"|\bwrit(?:e|ing|ten)\b|\bcommit|\bdelet|\btimeout\b|\bwatchdog\b",
     re.IGNORECASE,
 )
-"""What a step is named beside and is not shown as where training is."""
+"""Words next to a step that is mentioned, but is not training's position."""
 
 _UNIT = (
     r"(?:tok(?:en)?s?|samples?|examples?|seq(?:uence)?s?|words?|rows?|records?|images?|bytes?"
     r"|[kmgt]i?b|[mun]?s|secs?|seconds?|milliseconds?|mins?|minutes?|h|hours?|its?|flops?|params?)"
 )
-"""A word behind a number that makes an amount of it, unless a number of its own follows."""
+"""A word after a number that makes it an amount, unless another number follows the word."""
 
 _AMOUNT = re.compile(
     r"/|[\s-]*+" + _UNIT + r"(?!\w)(?:/\w++| per \w++)?+(?!\s*+[=:]?+\s*+\d)", re.IGNORECASE
 )
-"""What stands behind a rounded number that is an amount of something, and no step."""
+"""What follows a rounded number that is an amount and not a step."""
 
 _ODD_END = r"(?P<after>\s*+[kKMG]?it\b|[ ][kKMG]\b(?!/)|(?<!\d\d\d\d)[ ]\d{3}(?![\w.,:/%]))?"
-"""What goes on with a number in a way that tells nothing sure: `1 860`, `1.86 k`, `1.86kit`."""
+"""What continues a number in an ambiguous way: `1 860`, `1.86 k`, `1.86kit`."""
 
 TOTAL_STEP = re.compile(
     r"\b(?:global[_ ]?step|num_updates)(?P<between>\s*+[=:]\s*+|\s++)(?P<step>" + SHOWN + ")"
@@ -70,10 +70,10 @@ _EPOCH_SHOWN = re.compile(
 )
 _LAST_WORD = re.compile(r"\b[A-Za-z]+\Z")
 _WORD_MAX = 8
-"""Characters before a name that are looked at: one more than the longest of `_OF_WHAT`."""
+"""Characters read before a name: one more than the longest of `_OF_WHAT`."""
 
 _OF_WHAT = frozenset({"max", "total", "num", "every", "per", "last", "first", "next", "each", "of"})
-"""Words that make of the number behind `steps` how many there are."""
+"""Words that make the number after `steps` a total."""
 
 _LOSS_ALONE = re.compile(
     r"(?:\([^()]{1,200}\)\s|\[(?=[^\[\]]{0,200}[a-z])[^\[\]]{1,200}\]:?\s"
@@ -86,7 +86,7 @@ _LOSS_ALONE = re.compile(
 
 
 def key_value(text: str) -> Printed | None:
-    """Return what a line of `step=4600 loss=2.3` says, in its many spellings; none for others."""
+    """Return what a line like `step=4600 loss=2.3` says, in any spelling, or `None`."""
     found, total = _STEP.search(text), TOTAL_STEP.search(text)
     if (found is None and total is None) or NOT_A_STEP.search(text):
         return None
@@ -94,7 +94,7 @@ def key_value(text: str) -> Printed | None:
     own = _counts(text, found) if found is not None else None
     if total is not None:
         known = _counts(text, total)
-        # Where the run's own step cannot be read, no other is taken for it.
+        # If the run's own step cannot be read, no other number replaces it.
         if known is None:
             return None
         counts = own if own is not None and own[0] == known[0] else known
@@ -122,7 +122,7 @@ def key_value(text: str) -> Printed | None:
 
 
 def epoch_shown(text: str) -> float | None:
-    """Return the epoch that a line names; none where it names none."""
+    """Return the epoch that a line names, or `None`."""
     found = _EPOCH_SHOWN.search(text) if "epoch" in text.lower() else None
     if found is None:
         return None
@@ -130,7 +130,7 @@ def epoch_shown(text: str) -> float | None:
 
 
 def _counts(text: str, found: re.Match[str]) -> tuple[Count, Count | None] | None:
-    """Return a step and its maximum; none where either cannot be read, or is of something else."""
+    """Return a step and its maximum; `None` if either is unreadable or unrelated."""
     step = shown_count(found["step"])
     maximum = shown_count(found["maximum"]) if found["maximum"] else None
     if found["after"] or step is None or (found["maximum"] and maximum is None):
@@ -144,14 +144,14 @@ def _counts(text: str, found: re.Match[str]) -> tuple[Count, Count | None] | Non
 def _is_shown(
     text: str, found: re.Match[str], counts: tuple[Count, Count | None], loss: float | None
 ) -> bool:
-    """Say whether a step is shown as a value: not as `at step 12 the loader` shows it."""
+    """Return whether a step is shown as a value, unlike in `at step 12 the loader`."""
     if found["batch"] and not found["maximum"]:
         return False
     if not counts[0].exact:
         before = _LAST_WORD.search(text, max(found.start() - _WORD_MAX, 0), found.start())
         if before is not None and before[0].lower() in _OF_WHAT:
             return False
-        # A rounded count beside nothing may be of how many steps there are.
+        # A rounded count alone may be the total number of steps.
         if loss is None and not found["maximum"] and found["plural"]:
             return False
     if loss is not None or any(sign in found["between"] for sign in "=:"):
@@ -163,7 +163,7 @@ def _is_shown(
 
 
 def loss_alone(text: str) -> Printed | None:
-    """Return the loss of a line that holds nothing else of training; none for others."""
+    """Return the loss of a line with nothing else about training, or `None`."""
     found = _LOSS_ALONE.fullmatch(text)
     if found is None or EVALUATION.search(text):
         return None

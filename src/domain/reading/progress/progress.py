@@ -1,4 +1,4 @@
-"""Reads what a training log says about progress and about the start of training.
+"""Reads training progress and the start of training from a log.
 
 A progress bar is made for people: from 1,000 on it shows three digits, so a step read from it
 carries an uncertainty, and a rounded maximum is never taken for the final step.
@@ -28,11 +28,11 @@ class Progress(Value):
     """One progress line of the training loop.
 
     Attributes:
-        step: The step shown; the middle of what a rounded number may mean.
+        step: The step shown; for a rounded number, the middle of its range.
         uncertainty: How far the true step may lie from it, in steps, either way.
         maximum: The maximum shown, only where it is not rounded. It is what a bar shows, never
             proof of the final step.
-        loss: The loss beside it; may be NaN or infinite.
+        loss: The loss on the same line; may be NaN or infinite.
     """
 
     step: Step
@@ -45,7 +45,7 @@ class StartupProof(Value):
     """What a job's log says about how training began.
 
     A log may hold several starts, and several processes may write it. Each claim is kept on its
-    own, so that `from_scratch` beside `resumed_step` stays visible; the rules judge it.
+    own, so that a conflict of `from_scratch` and `resumed_step` stays visible; the rules judge it.
 
     Attributes:
         run_id: The newest run id named.
@@ -77,14 +77,14 @@ def parse_progress(line: str, bars: frozenset[Step] = NO_BARS) -> Progress | Non
 
 
 def progress_of(shown: Line) -> Progress | None:
-    """Return the progress that a line shows; none where it shows no step of training."""
+    """Return the progress that a line shows; `None` without a training step."""
     if shown.phase != "training" or shown.step is None:
         return None
     step, maximum = shown.step, shown.maximum if shown.maximum_exact else None
     if shown.in_epoch and shown.epochs_done is None:
         return None
     if shown.epochs_done:
-        # A bar that begins anew with each epoch tells the step only where its length is exact.
+        # A bar that restarts with each epoch gives the step only if its length is exact.
         if maximum is None:
             return None
         step, maximum = shown.epochs_done * maximum + step, None
@@ -94,11 +94,11 @@ def progress_of(shown: Line) -> Progress | None:
 
 
 def progress_at(lines: Sequence[str], place: int) -> Progress | None:
-    """Read a progress line of a log, and a loss whose step stands above it in the same block.
+    """Read a progress line of a log; the step of a loss may be above it in its block.
 
     Args:
         lines: A log's tail, oldest first.
-        place: Which of them is read.
+        place: Index of the line to read.
     """
     shown = parse_progress(lines[place])
     alone = read_line(lines[place]) if shown is None else None

@@ -1,7 +1,7 @@
-"""Start-up proof: texts that a start must show in its log, or must not (H17).
+"""Start-up proof: texts that a start must or must not log (H17).
 
 The contract names them: `policy.lines_expected` and `policy.lines_forbidden`. A line that was seen
-stays seen: it is kept from check to check, since the first lines leave the log's tail.
+is kept from check to check, since the first lines leave the log's tail.
 """
 
 from collections.abc import Iterable
@@ -34,8 +34,8 @@ RESUME_ONLY = (
     "Loading checkpoint from",
     "Resuming training from step",
 )
-"""What training loops print about a resume: it says nothing wrong, or nothing at all, on a start
-from scratch. A named text that holds one of these is judged where there is something to resume."""
+"""What training loops print about a resume. On a start from scratch it is harmless or absent. So a
+named text with one of these words is judged only if there is something to resume."""
 
 LINE_MAX = 300
 """Characters kept of a line."""
@@ -63,28 +63,28 @@ def named_lines(contract: Contract, lines: Iterable[str]) -> tuple[NamedLine, ..
 
 
 def judged_texts(texts: Iterable[str], plan: LaunchPlan) -> tuple[str, ...]:
-    """Return those of the contract's texts that mean something for an instance.
+    """Return the contract's texts that apply to an instance.
 
     Args:
         texts: Of `policy.lines_expected` or `policy.lines_forbidden`.
-        plan: The instance's plan: what is about a resume counts only where it resumes.
+        plan: The instance's plan: texts about a resume count only if it resumes.
     """
     resumes = plan.resume_step is not None
     return tuple(text for text in texts if resumes or not any(own in text for own in RESUME_ONLY))
 
 
 def is_cut(lines: tuple[str, ...], lines_max: int) -> bool:
-    """Say whether an output may be longer than what was read of its end."""
+    """Return whether an output may be longer than the part that was read."""
     return len(lines) >= lines_max or sum(map(len, lines)) >= WHOLE_CHARACTERS_MAX
 
 
 def startup_shown(past: Earlier, seen: Observation, before: Startup) -> Startup:
-    """Add to what is known of a start which named texts its log has shown.
+    """Add the named texts that a start's log has shown to what is known of it.
 
     Args:
         past: With the contract.
         seen: The observation.
-        before: What is known by now of this instance.
+        before: What is known so far of this instance.
     """
     contract = past.contract
     if not named_texts(contract):
@@ -101,14 +101,14 @@ def startup_shown(past: Earlier, seen: Observation, before: Startup) -> Startup:
         update={
             "forbidden": tuple(dict.fromkeys((*before.forbidden, *forbidden)))[:FORBIDDEN_MAX],
             "expected": tuple(text for text in policy.lines_expected if text in met),
-            # Where nothing was printed, or only the end of it was read, silence proves nothing.
+            # If nothing was printed, or only its end was read, a missing line proves nothing.
             "whole": answered and bool(seen.log_lines) and not seen.log_cut,
         }
     )
 
 
 def shows_forbidden(check: Check) -> str:
-    """Say which line of a start was forbidden; empty where none was seen."""
+    """Return the forbidden line that a start logged; empty without one."""
     lines = check.startup.forbidden
     return f"a start-up line that the contract forbids: {lines[0]}" if lines else ""
 
@@ -120,7 +120,7 @@ def lines_awaited(past: Earlier, instance: Instance, check: Check) -> tuple[str,
 
 
 def is_past_start(instance: Instance, check: Check, now: datetime) -> bool:
-    """Say whether a start is over: training is seen to move, or the allowance has passed."""
+    """Return whether a start is over: training moves, or the allowance has passed."""
     if check.job is None or check.job.state is not JobState.RUNNING:
         return False
     began = check.job.started_at or instance.launched_at

@@ -6,7 +6,7 @@ from watchkeeper.domain.reading.signatures.model import Signature
 __all__ = ["CAUSES", "GUARDS", "MARKS", "SIGNATURES"]
 
 GUARDS: tuple[Signature, ...] = signatures_of("harmless_words", "harmless_lines")
-"""What is harmless in a line; read before everything else."""
+"""Signatures of harmless text in a line; read before everything else."""
 
 CAUSES: tuple[Signature, ...] = signatures_of(
     "answers",
@@ -20,13 +20,13 @@ CAUSES: tuple[Signature, ...] = signatures_of(
     "network",
     "code",
 )
-"""What names a cause, or answers one.
+"""Signatures that name a cause, or answer one.
 
-Where several of one rank match one line, the first in this order counts.
+If several of one rank match a line, the first in this order counts.
 """
 
 MARKS: tuple[Signature, ...] = signatures_of("marks")
-"""What shows that something failed, without a cause."""
+"""Signatures of a failure without a cause."""
 
 SIGNATURES: tuple[Signature, ...] = (*GUARDS, *CAUSES, *MARKS)
-"""All of them."""
+"""All signatures."""

@@ -1,4 +1,4 @@
-"""What lines of one shape can say, depending on their digits."""
+"""The alternatives of expressions whose match depends on a line's digits."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from watchkeeper.domain.reading.signatures.shapes import takes_any_digit, with_a
 
 
 class _Alternative:
-    """`a` or `b` of an expression `a|b`: the expression holds in a line where one of them does."""
+    """`a` or `b` of an expression `a|b`, which matches a line if one of them does."""
 
     def __init__(self, branch: Branch, anchored: bool) -> None:
         self._pattern = branch.pattern
@@ -35,7 +35,7 @@ class _Alternative:
         return self._found(self._search, line)
 
     def may_hold(self, shape: str) -> bool:
-        """Say whether it may hold in some line of a shape."""
+        """Return whether it may match some line of a shape."""
         search = self._with_any_digit
         return search is None or self._found(search, shape)
 
@@ -48,11 +48,11 @@ class Alternatives:
     """The alternatives of expressions that name digits.
 
     Args:
-        expressions: Those to which not all digits are alike.
+        expressions: Those that distinguish digits.
     """
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
-        """Find the texts that they need, with every digit as 0."""
+        """Find the texts that the expressions need, with every digit as 0."""
         self._always: list[_Alternative] = []
         users: dict[bytes, list[tuple[bytes, _Alternative]]] = {}
         for one in expressions:
@@ -67,7 +67,7 @@ class Alternatives:
         self._finder = finder((text.decode() for text in users), Implementation.ContiguousNFA)
 
     def doubts(self, shape: str) -> tuple[Doubt, ...] | None:
-        """Return what lines of a shape may say by their digits; none where each may by its words.
+        """Return the texts by which digits can make lines of a shape match, or `None`.
 
         Args:
             shape: A line with every digit as 0.
@@ -76,7 +76,7 @@ class Alternatives:
         found = self._finder.find_matches_as_indexes(small, overlapping=True)
         routes = [(b"", one) for one in self._always]
         routes += [user for at in {literal for literal, _, _ in found} for user in self._users[at]]
-        told: dict[_Alternative, tuple[bytes, ...]] = {}
+        texts_by_branch: dict[_Alternative, tuple[bytes, ...]] = {}
         nothing: list[bytes] = []
         for literal, one in routes:
             sets = [[text for text in texts if folded(text) in small] for texts in one.also]
@@ -84,15 +84,15 @@ class Alternatives:
                 continue
             named = (texts for texts in ([literal], *sets) if all(map(_named, texts)))
             wanted = next(named, nothing)
-            before = told.get(one)
+            before = texts_by_branch.get(one)
             either = before is None or (before and wanted)
-            told[one] = tuple(sorted({*(before or ()), *wanted})) if either else ()
-        left = [(one, texts) for one, texts in told.items() if one.may_hold(shape)]
+            texts_by_branch[one] = tuple(sorted({*(before or ()), *wanted})) if either else ()
+        left = [(one, texts) for one, texts in texts_by_branch.items() if one.may_hold(shape)]
         if any(one.any_digit for one, _ in left):
             return None
         return tuple((texts, one.holds) for one, texts in left)
 
 
 def _named(text: bytes) -> bool:
-    """Say whether a text names a digit."""
+    """Return whether a text names a digit."""
     return re.search(rb"\d", text) is not None

@@ -1,4 +1,4 @@
-"""Lines of source code that a traceback repeats: they name no failure.
+"""Source code lines that a traceback repeats: they do not show what failed.
 
 `wandb.log({"s": smaple})` below a frame of the run's own file is no failure of wandb.
 """
@@ -10,30 +10,30 @@ from watchkeeper.domain.reading.signatures.prefixes import bare
 
 _FRAME = re.compile(r"^\s*(?:[|+ ]*)File \"[^\"]+\", line \d+|^\s+\.\.\. *$")
 _CODE_INDENT = 2
-"""Source code is set in by so much more than its frame."""
+"""Extra indentation of source code below its frame."""
 
 
 def may_be_frame(line: str) -> bool:
-    """Say whether a line has what `is_frame` needs."""
+    """Return whether a line has the text that `is_frame` needs."""
     return 'File "' in line or "..." in line
 
 
 def is_frame(line: str) -> bool:
-    """Say whether a line is a place of a traceback, behind any prefix."""
+    """Return whether a line is a frame of a traceback, after any prefix."""
     if not may_be_frame(line):
         return False
     return _FRAME.match(line) is not None or _FRAME.match(bare(line)) is not None
 
 
 def may_be_echo(line: str) -> bool:
-    """Say whether a line is set in, as source code below a frame is."""
+    """Return whether a line is indented like source code below a frame."""
     return "  " in line and _indent(line) >= _CODE_INDENT
 
 
 def is_echo(line: str, above: str) -> bool:
-    """Say whether a line is source code that stands below the frame `above`.
+    """Return whether a line is source code below the frame `above`.
 
-    An error below a frame without code is none: it is set in no further than its frame.
+    An error below a frame without code does not count: it has the indentation of the frame.
     """
     if not is_frame(above) or is_frame(line):
         return False
@@ -41,7 +41,7 @@ def is_echo(line: str, above: str) -> bool:
 
 
 def frame_above(line: str, before: Sequence[str]) -> str:
-    """Return the frame below which a line stands; none where a line between is set in less.
+    """Return the frame above a line; empty if a line between is indented less.
 
     Python repeats a statement of several lines, each with a line of carets.
 

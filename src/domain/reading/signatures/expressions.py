@@ -1,4 +1,4 @@
-"""Expressions of signatures, and which of them a line can hold."""
+"""Signature expressions, and which of them can match a line by its words."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,12 @@ class Expression:
     """A signature's expression, compiled when it is first needed.
 
     Args:
-        signature: Whose it is.
+        signature: The signature of the expression.
 
     Attributes:
-        signature: Whose it is.
-        anchored: It is tried on a line with and without what stands before its words.
-        any_digit: It takes every digit where it takes one.
+        signature: The signature of the expression.
+        anchored: It is tried on a line with and without the prefix.
+        any_digit: It accepts every digit wherever it accepts one.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -38,7 +38,7 @@ class Expression:
         return re.compile(self.signature.pattern, FLAGS)
 
     def holds(self, texts: tuple[str, ...]) -> bool:
-        """Say whether it holds in a line; the last of the texts is the whole line."""
+        """Return whether it matches a line; the last of the texts is the whole line."""
         if not self.anchored:
             return self.search.search(texts[-1]) is not None
         return any(self.search.search(text) for text in texts)
@@ -49,7 +49,7 @@ _Branch = tuple[int, tuple[tuple[bytes, ...], ...]]
 
 
 def finder(literals: Iterable[str], built: Implementation) -> BytesAhoCorasick:
-    """Return what finds texts; a DFA reads twice as fast, and takes six times as long to build."""
+    """Return a finder of texts; a DFA reads twice as fast but builds six times slower."""
     return BytesAhoCorasick(
         [literal.encode() for literal in literals],
         matchkind=MatchKind.Standard,
@@ -58,7 +58,7 @@ def finder(literals: Iterable[str], built: Implementation) -> BytesAhoCorasick:
 
 
 class Index:
-    """Which of many expressions can hold in a line, found by the plain texts that they need.
+    """Finds which expressions can match a line, by the plain texts that they need.
 
     Args:
         expressions: All of them.
@@ -72,7 +72,8 @@ class Index:
             for branch in branches_of(one.signature.pattern):
                 also = tuple(tuple(text.encode() for text in texts) for texts in branch.also)
                 if not branch.needed:
-                    # Of a guard, which is only asked about lines that something else has hit.
+                    # A guard's expression: guards are only tried on lines that something else has
+                    # hit.
                     self._always.append((number, also))
                 for literal in branch.needed:
                     by_literal.setdefault(literal, []).append((number, also))
@@ -80,7 +81,7 @@ class Index:
         self._finder = finder(by_literal, Implementation.ContiguousNFA)
 
     def possible(self, small: bytes) -> set[int]:
-        """Return the numbers of the expressions that a line in small letters can hold."""
+        """Return the numbers of the expressions that can match a line in small letters."""
         found = self._finder.find_matches_as_indexes(small, overlapping=True)
         possible: set[int] = set()
         users = (self._users[literal] for literal in {literal for literal, _, _ in found})

@@ -1,8 +1,9 @@
-"""Skips known harmless lines of a whole piece of a log at once.
+"""Drops lines that add nothing from a whole piece of a log at once.
 
-Of some loggers each line has a text that a signature needs, such as `(trainer.py:231)` at its end.
-Reading each closely takes 10 microseconds and more, though the first of its shape has told what all
-of them say. So a crowded piece loses these lines before signatures look for their texts in it.
+Some loggers write a text that a signature needs into each line, for example `(trainer.py:231)` at
+its end. A close reading of a line takes 10 microseconds and more, though the first line of its
+shape already gave the result for all of them. So a crowded piece loses these lines before
+signatures look for their texts in it.
 """
 
 from collections.abc import Callable, Collection
@@ -11,14 +12,14 @@ from watchkeeper.domain.reading.signatures.shapes import SHAPE_MAX
 
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LINES_MAX = 16_384
-"""Shapes that are known; then all are forgotten, so that memory does not grow with a log."""
+"""Most known shapes. Beyond it all are dropped, so that memory does not grow with a log."""
 
 _BLANK = b"\0" * SHAPE_MAX
-"""No signature needs it, and no log that was cleaned holds it."""
+"""The fill character: no signature needs it, and no cleaned log contains it."""
 
 Doubt = tuple[tuple[bytes, ...], Callable[[str], bool]]
-"""What some lines of a shape say beyond it, by their digits: texts of which such a line has one,
-none where all may; and what tells whether it does."""
+"""What some lines of a shape say by their digits: texts of which such a line has one (empty if all
+lines may say it), and a test that decides."""
 
 Known = tuple[frozenset[str], tuple[Doubt, ...]]
 """What lines of a shape add: the names of guards that silence them, and what is in doubt."""
@@ -34,18 +35,18 @@ def folded(text: bytes) -> bytes:
 
 
 class KnownLines:
-    """Shapes of lines that name no failure and answer none."""
+    """Shapes of lines that neither name a failure nor answer one."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start empty."""
         self._known: dict[bytes, Known | None] = {}
 
     def __contains__(self, shape: bytes) -> bool:
-        """Say whether a shape is known."""
+        """Return whether a shape is known."""
         return shape in self._known
 
     def learn(self, shape: bytes, known: Known | None) -> None:
-        """Remember what lines of a shape add; none where each has to be read."""
+        """Remember what lines of a shape add; `None` if each has to be read."""
         if len(shape) > SHAPE_MAX:
             return
         if len(self._known) >= _LINES_MAX:
@@ -58,7 +59,7 @@ class KnownLines:
         Args:
             body: The piece.
             small: The same in small letters.
-            silenced: The guards that are told already: a line adds no other.
+            silenced: The guards that are already reported: known lines add no others.
 
         Returns:
             The rest, and how many lines are blank now.

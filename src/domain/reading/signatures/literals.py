@@ -1,7 +1,7 @@
-"""Finds the plain texts that a regular expression needs, to skip most lines.
+"""Finds the plain texts that a regular expression needs for a match.
 
-It reads the part of the syntax that the signatures use, and refuses every other: a construct that
-it misread would hide lines without a word.
+With them most lines are skipped. It parses the part of the syntax that the signatures use, and
+refuses the rest: a misread construct would silently hide lines.
 """
 
 import re
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cache
 
 _VARIANTS_MAX = 512
-"""Spellings that one stretch may have; beyond it the stretch is cut."""
+"""Most spellings of one stretch; beyond it the stretch is cut."""
 
 _LENGTH_MIN = 2
-"""Characters: what is shorter stands in every line."""
+"""Fewest characters of a text: a shorter one is in every line."""
 
 _CLASS_MAX = 10
 """Characters of a class such as `[1-9]` that are spelled out."""
 
 _ALSO_MAX = 12
-"""Texts of a set that are looked for one by one, before an expression is tried."""
+"""Most texts of a set that are searched one by one, before an expression is tried."""
 
 _ALSO_SETS = 2
 
@@ -36,7 +36,7 @@ class _Node:
     """What a piece of a pattern requires.
 
     Attributes:
-        exact: All texts that it can be, where these are few.
+        exact: All texts that it can be, if they are few.
         needed: Texts of which one must occur; empty where nothing is required.
     """
 
@@ -50,13 +50,13 @@ class UnreadPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One of the alternatives that a pattern consists of: `a` and `b` of `a|b`.
+    """One alternative of a pattern: `a` or `b` of `a|b`.
 
     Attributes:
         pattern: The alternative alone.
-        needed: Texts in small letters of which each of its matches contains at least one; empty
-            where none of two characters or more is required.
-        also: More sets of such texts, of one character too: of each set one must occur.
+        needed: Texts in small letters of which each match contains at least one; empty if no text
+            of two characters or more is required.
+        also: More sets of such texts, also of one character: one of each set must occur.
     """
 
     pattern: str
@@ -66,9 +66,9 @@ class Branch:
 
 @cache
 def branches_of(pattern: str) -> tuple[Branch, ...]:
-    r"""Return the alternatives of a pattern, each with the texts of which it needs one.
+    r"""Return the alternatives of a pattern, each with its needed texts.
 
-    The end of a line counts as its line feed: the text that is searched has to have one.
+    The end of a line counts as its line feed, so the searched text has to have one.
 
     >>> [(one.pattern, sorted(one.needed)) for one in branches_of(r"xid.*: (?:63|79)\b|gone$")]
     [('xid.*: (?:63|79)\\b', [': 63', ': 79']), ('gone$', ['gone\n'])]
@@ -107,7 +107,7 @@ _EVERYDAY = _words(
     " checkpoint ckpt node job run task iter iteration time batch host gpu device memory eval"
     " warning skipped saved saving rate state status value token tokens shard dataset process"
 )
-"""Words of harmless lines: looking for one of them skips nothing."""
+"""Words of harmless lines: a search for one of them skips no lines."""
 
 _SMALL = _words(
     "a after again an and are as at be been before by for found from goes going got has have in is"
@@ -117,11 +117,11 @@ _SMALL = _words(
 
 
 def _worth(texts: frozenset[str]) -> tuple[int, int]:
-    return (min((_telling(one) for one in texts), default=0), -len(texts))
+    return (min((_selectivity(one) for one in texts), default=0), -len(texts))
 
 
-def _telling(text: str) -> int:
-    """Return how much a text tells: the more, the fewer lines of a healthy log hold it."""
+def _selectivity(text: str) -> int:
+    """Return how selective a text is: the rarer in a healthy log, the higher."""
     if len(text) < _LENGTH_MIN:
         return 1
     words = [word for word in _WORD.findall(text) if word not in _SMALL]
@@ -133,7 +133,7 @@ def _telling(text: str) -> int:
 
 
 def _better(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
-    """Return the set that skips more lines: by the text that tells least and is hit most often."""
+    """Return the set that skips more lines, compared by its least selective text."""
     if not first or "" in first:
         return second
     if not second or "" in second:
@@ -233,7 +233,7 @@ class _Reader:
                 return _Node(frozenset([self._plain(letter)]))
 
     def _plain(self, first: str) -> str:
-        """Read on over letters and digits up to what repeats the last of them."""
+        """Read letters and digits up to a repetition of the last one."""
         more = _LETTERS.match(self.pattern, self.at)
         if more is None:
             return first.lower()

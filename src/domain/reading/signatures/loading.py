@@ -1,4 +1,4 @@
-"""Loads signatures from the data files in this package and validates each row."""
+"""Loads signatures from the data files of this package; validates each row."""
 
 import tomllib
 from importlib import resources
@@ -24,7 +24,7 @@ class _Row(BaseModel):
     cancels: tuple[Label, ...] = ()
     stated: bool = False
     pattern: tuple[str, ...] = Field(min_length=1)
-    """Alternatives; the message matches where one of them does."""
+    """Alternatives; the message matches if one of them does."""
     example: str = Field(min_length=1)
     counter_example: str = Field(min_length=1)
     source: str = Field(min_length=1)
@@ -37,7 +37,7 @@ def signatures_of(*families: str) -> tuple[Signature, ...]:
         families: Names of data files in this package, without `.toml`.
 
     Raises:
-        ValueError: A file is no TOML, or a row has a wrong or an unknown field; the message names
+        ValueError: A file is not TOML, or a row has a wrong or an unknown field. The message names
             the file and the row.
     """
     folder = resources.files("watchkeeper.domain.reading.signatures")

@@ -1,4 +1,4 @@
-"""Matches lines with all signatures at once: plain texts first."""
+"""Matches lines against all signatures: plain texts first, then expressions."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -97,7 +97,7 @@ class Reading:
     """What one line says.
 
     Attributes:
-        signatures: Those that hold, the strongest first.
+        signatures: Those that match, the strongest first.
         silenced: Guards that took something out of it.
         answers: A recovery or success that answers earlier lines.
     """
@@ -111,18 +111,18 @@ _NOTHING = Reading()
 
 
 class Matcher:
-    """All signatures.
+    """Matches lines against all signatures.
 
     Args:
-        plainly: Try every expression on every line, without the plain texts: slow, and what the
-            quick way has to equal.
+        plainly: Try every expression on every line, without the plain texts. This is slow, and the
+            reference for the fast way.
 
     Raises:
         UnreadPattern: A signature's pattern requires no plain text.
     """
 
     def __init__(self, plainly: bool = False) -> None:
-        """Find the texts that they need."""
+        """Find the texts that the signatures need."""
         self._plainly = plainly
         self._all = [Expression(one) for one in (*GUARDS, *CAUSES, *MARKS)]
         self._guards = len(GUARDS)
@@ -132,7 +132,7 @@ class Matcher:
         self._numbers = {at for at, literal in enumerate(claims) if literal.isdigit()}
         self._behind = {claims.index(text): needed_behind(text, claims) for text in BEHIND}
         self._claims = finder(claims, Implementation.DFA)
-        # Only lines that were hit are looked at with this one.
+        # Only lines with a hit are read with this one.
         self._index = Index(self._all)
         self._exact = {at for at, one in enumerate(self._all) if not one.any_digit}
         self._exact_claims = Index([self._all[at] for at in self._exact if at >= self._guards])
@@ -141,7 +141,7 @@ class Matcher:
         self._known = KnownLines()
 
     def hits(self, small: bytes) -> Iterator[int]:
-        """Return where lines stand that need a look, in a text in small letters, in order."""
+        """Return the places of lines to read, in order, in a text in small letters."""
         if b"\r" in small:
             small = small.replace(b"\r", b"\n")
         if not small.endswith(b"\n"):
@@ -157,9 +157,9 @@ class Matcher:
     def without_known(
         self, body: bytes, small: bytes, silenced: Collection[str]
     ) -> tuple[bytes, int]:
-        """Return a piece of a log in small letters without the lines that add nothing to it.
+        """Blank the lines that add nothing in a piece of a log in small letters.
 
-        See `KnownLines.without`; what they are is learnt by `learn`.
+        See `KnownLines.without`; `learn` finds these lines.
         """
         return (small, 0) if self._plainly else self._known.without(body, small, silenced)
 
@@ -172,26 +172,26 @@ class Matcher:
         return Alternatives([self._all[at] for at in self._exact])
 
     def learn(self, line: str) -> None:
-        """Remember a line that was read, where lines of its shape add nothing to a log."""
+        """Remember the shape of a line, if lines of that shape add nothing to a log."""
         shape = folded(line.encode("utf-8", "replace"))
         if shape not in self._known:
-            # What a shape tells is learnt when it comes again.
-            told = self._shapes.told(line) or self._shapes.told(line)
-            self._known.learn(shape, self._adds(shape.decode(), told))
+            # A shape's reading is learnt when it comes again.
+            reading = self._shapes.told(line) or self._shapes.told(line)
+            self._known.learn(shape, self._adds(shape.decode(), reading))
 
-    def _adds(self, shape: str, told: Reading | None) -> Known | None:
-        if told is None or told.signatures or told.answers:
+    def _adds(self, shape: str, reading: Reading | None) -> Known | None:
+        if reading is None or reading.signatures or reading.answers:
             return None
-        if told is _NOTHING:
+        if reading is _NOTHING:
             alternatives = self._claims_by_digits
-        elif "raise " in shape or any(one.scope is not Scope.LINE for one in told.silenced):
-            # A line of source code is read otherwise below a frame; and where something was taken
-            # out of a line, other expressions may hold in what is left.
+        elif "raise " in shape or any(one.scope is not Scope.LINE for one in reading.silenced):
+            # Source code is read differently below a frame. If something was taken out of a line,
+            # other expressions may match the rest.
             return None
         else:
             alternatives = self._all_by_digits
         doubts = alternatives.doubts(shape)
-        guards = frozenset(one.id for one in told.silenced)
+        guards = frozenset(one.id for one in reading.silenced)
         return None if doubts is None else (guards, doubts)
 
     def read(self, line: str, before: str = "") -> Reading:
@@ -199,22 +199,22 @@ class Matcher:
 
         Args:
             line: Without colours and its end.
-            before: The line before it, or the frame of a traceback to which it belongs: below a
-                frame stands source code, which says nothing.
+            before: The line before it, or the traceback frame that it belongs to: source code below
+                a frame has no meaning here.
         """
-        told = self._told(line) if not may_be_frame(before) else None
-        return self._read(line, before) if told is None else told
+        reading = self._shape_reading(line) if not may_be_frame(before) else None
+        return self._read(line, before) if reading is None else reading
 
-    def _told(self, line: str) -> Reading | None:
-        """Return what a line says as all of its shape do; none where it has to be read."""
-        told = self._shapes.told(line) if not self._plainly else None
-        if told is None:
+    def _shape_reading(self, line: str) -> Reading | None:
+        """Return the shared reading of a line's shape; `None` if the line must be read."""
+        reading = self._shapes.told(line) if not self._plainly else None
+        if reading is None:
             return None
-        exact = self._exact_claims if told is _NOTHING else self._exact_all
-        return None if exact.possible(_in_small_letters(line)) else told
+        exact = self._exact_claims if reading is _NOTHING else self._exact_all
+        return None if exact.possible(_in_small_letters(line)) else reading
 
     def _learnt(self, shape: str) -> Reading | None:
-        """Return what expressions to which all digits are alike say; none where others decide."""
+        """Return the reading of digit-independent expressions; `None` if others decide."""
         small = _in_small_letters(shape)
         if COUNTS in small or SCALES in small or raised_at(shape):
             return None
@@ -275,7 +275,7 @@ def _in_small_letters(line: str) -> bytes:
 def _silence(
     guards: Sequence[Expression], line: str, texts: tuple[str, ...]
 ) -> tuple[int, list[Signature]]:
-    """Return the rank up to which a line says nothing, and the guards that say so."""
+    """Return the rank up to which a line is silenced, and the guards that do it."""
     silenced = [
         one.signature
         for one in guards
@@ -288,13 +288,13 @@ def _silence(
 
 
 def _may_warn(line: str) -> bool:
-    """Say whether a line has a word that `_WARNING` needs: it is dear where there is none."""
+    """Return whether a line has a word that `_WARNING` needs; without one it is costly."""
     small = line.lower()
     return small.startswith("w") or any(map(small.__contains__, _WARNING_WORDS))
 
 
 def _without_messages(found: list[Expression], line: str) -> list[Expression]:
-    """Leave out claims of infrastructure that rest on the message of a program's own error."""
+    """Drop infrastructure claims that rest on the message of a program's own error."""
     raised = raised_at(line)
     if raised is None:
         return found
@@ -322,5 +322,5 @@ def _blank(found: re.Match[str]) -> str:
 
 @cache
 def matcher() -> Matcher:
-    """Return the one matcher of this process; it takes a tenth or two of a second to make."""
+    """Return the one matcher of this process; building it takes 0.1 to 0.2 s."""
     return Matcher()

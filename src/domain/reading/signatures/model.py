@@ -1,4 +1,4 @@
-"""One signature: a known message as data, with what it claims and its source."""
+"""The data model of a signature: a known message, its claim, its source."""
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -46,24 +46,24 @@ class Rank(IntEnum):
 
 
 class Scope(StrEnum):
-    """How far a signature's word goes."""
+    """How much text a signature affects."""
 
     LINE = "line"
-    """The line in which it stands. A benign one takes the whole line out."""
+    """The line that it matches. A benign one removes the whole line."""
     PART = "part"
-    """Benign only: what it matched is taken out, and the rest of the line is read."""
+    """Benign only: the matched text is removed, and the rest of the line is read."""
     SENTENCE = "sentence"
-    """Benign only: the sentence in which it stands is taken out."""
+    """Benign only: the sentence around the match is removed."""
     TEXT = "text"
     """Benign only: it answers the earlier lines of the labels in `cancels`, as a retry that
     succeeded does."""
 
 
 OUTLOOKS = {label: CAUSES[label.value].outlook for label in Label} | {Label.BENIGN: Outlook.NEVER}
-"""Whether trying the same again makes sense, by class, where a signature says nothing else.
+"""Whether a retry makes sense, by class, if the signature itself does not say.
 
-Of a harmless text nothing is to be tried again, and nobody to be asked. An end whose log is
-harmless is asked about all the same: that no line named a failure proves nothing (`CAUSES`).
+For a harmless text nothing is retried and nobody is asked. An end with a harmless log still raises
+a question: a log without a named failure proves nothing (`CAUSES`).
 """
 
 
@@ -102,5 +102,5 @@ class Signature:
 
 
 def outlook_of(signature: Signature) -> Outlook:
-    """Return whether trying again makes sense after what a signature names."""
+    """Return whether a retry makes sense after what a signature names."""
     return signature.outlook or OUTLOOKS[signature.label]

@@ -1,7 +1,7 @@
-"""A program's own error, whose message says nothing of the infrastructure.
+"""A program's own errors: their message is no sign of the infrastructure.
 
-`AssertionError: 429 rows have no label` tells of rows. Going on by its number would start a
-deterministic bug again, so what stands in such a message never claims that trying again works.
+`AssertionError: 429 rows have no label` is about rows. A retry because of its number would repeat a
+deterministic bug. So text in such a message never claims that a retry works.
 """
 
 import re
@@ -19,7 +19,7 @@ _STRICT = (
 """Python's exceptions that only a program's own mistake or its input raises."""
 
 _LOOSE = r"RuntimeError|Exception|Error|SystemExit"
-"""What libraries raise for all kinds of reasons, failures of machines and networks among them."""
+"""Exceptions that libraries raise for many reasons, including failed machines and networks."""
 
 _RAISED = re.compile(
     rf"(?:(?<![\w.])|(?<=\\n))(?:builtins\.)?(?:(?P<strict>{_STRICT})|(?:{_LOOSE}))\b(?=\)?:|\(|\s*$)"
@@ -35,24 +35,24 @@ _CHECKED = re.compile(
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _PASSES = frozenset({Outlook.RETRY, Outlook.RETRY_ONCE})
 _LOOSE_WORDS_MIN = 2
-"""A single word or number says nothing in a message of a plain `RuntimeError`."""
+"""A single word or number proves nothing in a message of a plain `RuntimeError`."""
 
 _KEPT_WEAK = frozenset({Label.NETWORK, Label.COLLECTIVE_HANG, Label.CONTROLLER_FAILURE})
-"""Of these, libraries raise a plain `RuntimeError`: torch.distributed, gloo, c10d, gRPC."""
+"""Libraries that raise a plain `RuntimeError` for these: torch.distributed, gloo, c10d, gRPC."""
 
 
 def raised_at(line: str) -> re.Match[str] | None:
-    """Return where a line names a plain language error of the program, if it does."""
+    """Return where a line names a plain Python error of the program, if it does."""
     return _RAISED.search(line)
 
 
 def may_pass(signature: Signature) -> bool:
-    """Say whether a signature claims that trying the same again can work."""
+    """Return whether a signature claims that a retry can work."""
     return outlook_of(signature) in _PASSES and signature.label is not Label.BENIGN
 
 
 def is_message(signature: Signature, search: re.Pattern[str], line: str, raised: int) -> bool:
-    """Say whether a claim that trying again works rests on such an error's own message alone.
+    """Return whether a retry claim rests only on the message of such an error.
 
     Args:
         signature: What claims it.
@@ -73,14 +73,14 @@ def is_message(signature: Signature, search: re.Pattern[str], line: str, raised:
     if not messages:
         across = search.search(line, raised)
         messages = [line[found.end() : across.end()]] if across else []
-    # Digits alone, or a word such as `preempted`, may be a name of the program's.
+    # Digits alone, or a word such as `preempted`, may be a name in the program.
     if not any(len(_WORD.findall(one)) >= _LOOSE_WORDS_MIN or _is_named(one) for one in messages):
         return True
     return signature.rank < Rank.SPECIFIC and signature.label not in _KEPT_WEAK
 
 
 def _is_named(said: str) -> bool:
-    """Say whether one word is a name that only a library gives, such as `ncclRemoteError`."""
+    """Return whether a word is a name that only a library uses, such as `ncclRemoteError`."""
     return (
         re.search(r"[a-z][A-Z]|[A-Z]{3}\w*_[A-Z]|[A-Z]{4,} ?:|Errno \d|\bE[A-Z]{5,}\b", said)
         is not None

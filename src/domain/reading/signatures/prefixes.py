@@ -1,4 +1,4 @@
-"""What loggers print before the words of a line: times, ranks, levels."""
+"""The prefix of a log line: times, ranks, levels."""
 
 import re
 
@@ -26,18 +26,18 @@ _EXCEPTION = re.compile(r"^\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b: 
 
 
 def bare(line: str) -> str:
-    """Return a line without what a logger wrote before it: times, ranks, levels."""
+    """Return a line without its logger's prefix: times, ranks, levels."""
     prefix = PREFIX.match(line)
     return line[prefix.end() :] if prefix else line
 
 
 def looks_logged(line: str) -> bool:
-    """Say whether a line was written by a program: a time, a rank, a level or an exception."""
+    """Return whether a program wrote a line: a time, a rank, a level or an exception."""
     return bool(PREFIX.match(line) or _HEAD.match(line) or _EXCEPTION.search(line))
 
 
 def texts_of(line: str, masked: str) -> tuple[str, ...]:
-    """Return a line as it stands, without its prefix, and without its level: `^` fits each."""
+    """Return a line unchanged, without its prefix, and without its level: `^` matches each."""
     prefix = PREFIX.match(line)
     start = prefix.end() if prefix else 0
     head = _HEAD.match(line, start)

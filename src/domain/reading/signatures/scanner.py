@@ -1,4 +1,7 @@
-"""Folds a log of any length into the few lines that matter, in fixed memory."""
+"""Reduces a log of any length to the few important lines.
+
+Its memory use does not grow with the log.
+"""
 
 from collections import deque
 from collections.abc import Iterator
@@ -16,23 +19,23 @@ BEFORE_LINES = 6
 """Lines before an error that may say what it was doing."""
 
 TAIL_BYTES = 16_384
-"""End of the text that is kept, for trends of its numbers."""
+"""Length of the end of the text that is kept, for trends of its numbers."""
 
 _PENDING_BYTES_MAX = 1_048_576
-"""A line without an end is cut here."""
+"""A line without an end is cut at this length."""
 
 _WINDOWS_MAX = 16
-"""Places of a line longer than `WINDOW_MAX` that are read: a line full of alarming words costs no
-more than these, whatever its length. What stands behind the last of them is not read."""
+"""Most places that are read in a line longer than `WINDOW_MAX`. So a line full of alarming words
+has a bounded cost at any length. Text after the last place is not read."""
 
 _PIECE_BYTES = 32_768
-"""Lines that need a look are found piece by piece, and what they taught helps with the next."""
+"""Size of a piece. Lines to read are found piece by piece; what was learnt helps with the next."""
 
 _CROWDED = 16
-"""Where more than one line in so many needs a look, lines that add nothing are left out first."""
+"""If more than one line in so many has to be read, lines that add nothing are dropped first."""
 
 _CROWDED_MIN = 64
-"""Lines of a piece below which nothing is gained."""
+"""Lines of a piece below which that gains nothing."""
 
 _BEFORE_BYTES_MAX = 8_192
 _ESCAPE_BYTES_MAX = 300
@@ -42,7 +45,7 @@ SUCCESS = "recovered.success"
 """The signature that states a success."""
 
 _NOISE_LINES = 60
-"""After a success so many lines of weak claims are the noise of a shutdown."""
+"""After a success, weak claims in this many lines are noise of the shutdown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Hit:
         signature: Which one.
         number: The line's number, from 1.
         line: The line.
-        before: The lines before it, oldest first, where it names an error.
+        before: The lines before it, oldest first, if it names an error.
     """
 
     signature: Signature
@@ -71,7 +74,7 @@ class Kept:
     count: int = 0
 
     def add(self, hit: Hit) -> None:
-        """Keep a hit where there is room."""
+        """Keep a hit if there is room."""
         self.count += 1
         (self.first if len(self.first) < HITS_MAX else self.last).append(hit)
 
@@ -87,7 +90,7 @@ class Scanner:
         lines: Lines read so far.
         logged: Some line that matters came from a log: it carries a time, a rank or an exception.
         tail: The end of the text.
-        said: Something other than white space stood before that end.
+        said: There was something other than white space before that end.
     """
 
     kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
@@ -112,7 +115,7 @@ class Scanner:
 
     @property
     def blank(self) -> bool:
-        """Whether there was nothing to read: no bytes at all, or white space only."""
+        """Whether the log is empty or white space only."""
         text = self.tail.decode("utf-8", "replace")
         return not self.said and not text.replace(_BYTE_ORDER_MARK, "").strip()
 
@@ -141,7 +144,7 @@ class Scanner:
             self._read(self._pending, len(self._pending))
 
     def _cleaned(self, data: bytes) -> bytes:
-        """Take out colours, Windows' ends of lines and NULs, also where a piece ends inside of one.
+        """Remove colours, Windows line ends and NULs, also if a piece ends inside of one.
 
         A log that was cut while it was written begins with as many NULs as it had bytes.
         """
@@ -184,7 +187,7 @@ class Scanner:
         self._done = len(body) - before
 
     def _starts(self, body: bytes, small: bytes) -> Iterator[int]:
-        """Return where lines stand that need a look, piece by piece."""
+        """Return the places of lines to read, piece by piece."""
         at = 0
         while at < len(small):
             end = small.rfind(b"\n", at, at + _PIECE_BYTES) + 1 or small.find(b"\n", at) + 1
@@ -255,7 +258,7 @@ def _bounds(body: bytes, start: int, wrapped: bool) -> tuple[int, int]:
 
 
 def _lines_before(body: bytes, at: int) -> int:
-    """Return where the lines before a place begin that may belong to it."""
+    """Return the start of the lines before a place that may belong to it."""
     begin = at
     for _ in range(BEFORE_LINES):
         begin = body.rfind(b"\n", 0, max(begin - 1, 0)) + 1

@@ -1,4 +1,7 @@
-"""Remembers what lines say that differ only in their digits."""
+"""A cache of readings for lines that differ only in their digits.
+
+Most lines of a log do.
+"""
 
 import re
 from collections.abc import Callable
@@ -9,7 +12,7 @@ SHAPE_MAX = 500
 """Characters: longer lines are not remembered."""
 
 _SHAPES_MAX = 4_096
-"""Shapes that are remembered; then all are forgotten, so that memory does not grow with a log."""
+"""Most remembered shapes. Beyond it all are dropped, so that memory does not grow with a log."""
 
 _DIGITS = str.maketrans("123456789", "000000000")
 _CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
@@ -30,7 +33,7 @@ Told = TypeVar("Told")
 
 
 class _Sight(Enum):
-    """How often a shape came of which nothing is learnt yet."""
+    """How often a shape occurred that is not learnt yet."""
 
     NEW = 0
     ONCE = 1
@@ -46,10 +49,10 @@ def shape_of(text: str) -> str:
 
 
 def takes_any_digit(pattern: str) -> bool:
-    r"""Say whether an expression takes every digit where it takes one.
+    r"""Return whether an expression accepts every digit wherever it accepts one.
 
-    It holds in a line exactly where it holds in the line's shape, then. A pattern is called so only
-    where it names no digit, no part of them and no earlier group.
+    Such an expression matches a line exactly if it matches the line's shape. The answer is yes only
+    if the pattern names no digit, no part of the digits and no earlier group.
 
     >>> [takes_any_digit(one) for one in (r"step \d{1,9}\b", "[0-9a-f]+", "5[0-9]{2}", r"(.)\1")]
     [True, True, False, False]
@@ -59,9 +62,10 @@ def takes_any_digit(pattern: str) -> bool:
 
 
 def with_any_digit(pattern: str) -> str | None:
-    r"""Return an expression that takes any digit, and holds wherever the given one does.
+    r"""Return a wider expression that accepts any digit; `None` if that is not certain.
 
-    None where it is not known to: a digit that is denied allows more the fewer it names.
+    It matches wherever the given one does. A negated digit class accepts more if it names fewer
+    digits, so it gives no wider expression.
 
     >>> [with_any_digit(one) for one in (r"HTTP 5\d\d", "[1-9.]{2} 0", r"(?!\d)0", "(?!0)", "[^0]")]
     ['HTTP \\d\\d\\d', '[.\\d]{2} \\d', '(?!\\d)\\d', None, None]
@@ -86,30 +90,30 @@ def with_any_digit(pattern: str) -> str | None:
 
 
 class Shapes(Generic[Told]):
-    """What lines of a shape say, learnt when a shape comes for the second time.
+    """The readings of shapes, learnt when a shape occurs for the second time.
 
     Args:
-        learn: Tells what all lines of a shape say; none where their digits matter.
+        learn: Returns what all lines of a shape say; `None` if their digits matter.
     """
 
     def __init__(self, learn: Callable[[str], Told | None]) -> None:
-        """Begin with none."""
+        """Start empty."""
         self._learn = learn
-        self._told: dict[str, Told | _Sight | None] = {}
+        self._by_shape: dict[str, Told | _Sight | None] = {}
 
     def told(self, line: str) -> Told | None:
-        """Return what a line says; none where it has to be read."""
+        """Return what a line says; `None` if it has to be read."""
         if len(line) > SHAPE_MAX:
             return None
         shape = shape_of(line)
-        # Asked for once: another thread may forget it at any moment.
-        told = self._told.get(shape, _Sight.NEW)
-        if told is _Sight.NEW:
-            # Most shapes of a text full of words come once: learning them would cost more.
-            if len(self._told) >= _SHAPES_MAX:
-                self._told.clear()
-            self._told[shape] = _Sight.ONCE
+        # Read only once: another thread may clear it at any moment.
+        known = self._by_shape.get(shape, _Sight.NEW)
+        if known is _Sight.NEW:
+            # Most shapes of prose occur once: learning them would cost more.
+            if len(self._by_shape) >= _SHAPES_MAX:
+                self._by_shape.clear()
+            self._by_shape[shape] = _Sight.ONCE
             return None
-        if told is _Sight.ONCE:
-            told = self._told[shape] = self._learn(shape)
-        return told
+        if known is _Sight.ONCE:
+            known = self._by_shape[shape] = self._learn(shape)
+        return known

@@ -1,4 +1,4 @@
-"""Failures that no single line shows: numbers that grow over the log's end."""
+"""Failures that only several lines show: numbers that diverge at a log's end."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,16 +18,17 @@ _NAME_MAX = len("gradient_")
 
 _LINES_MAX = 64
 _JUMP = 1.8
-"""A loss is seldom so many times what it was, once training has begun."""
+"""A loss seldom grows by this factor once training has begun."""
 _RUNAWAY = 8.0
 _HALVINGS = 4.0
 
 
 def runs_away(tail: str) -> str:
-    r"""Return the last line of numbers that run away, or an empty text.
+    r"""Return the last line of diverging numbers, or an empty text.
 
     A gradient norm that grows by `_RUNAWAY` twice, or a loss that grows by `_JUMP` together with a
-    growing norm or a falling loss scale: what the chronicles of large runs show before a restart.
+    growing norm or a falling loss scale: this is what the chronicles of large runs show before a
+    restart.
 
     >>> runs_away("loss: 2.2 | grad norm: 1.0\nloss: 2.2 | grad norm: 1.1")
     ''
@@ -40,7 +41,7 @@ def runs_away(tail: str) -> str:
     norm_up = len(norms) > 1 and norms[-1] > _RUNAWAY * max(min(norms[:-1]), 0.5)
     scale_down = len(scales) > 1 and scales[-1] * _HALVINGS <= max(scales)
     scale_floor = len(scales) > 2 and scales[-1] <= 1.0 and _falls(scales)
-    # A search for losses costs more than all the rest, and alone they say nothing.
+    # A search for losses costs more than all the rest, and losses alone prove nothing.
     losses = _series(_LOSS, [(line, 0) for line in lines]) if norm_up or scale_down else []
     loss_up = len(losses) > 2 and losses[-1] > _JUMP * min(losses) and losses[-1] > min(losses) + 1
     steep = len(norms) > 2 and norms[-1] > 50 * max(norms[0], 0.1) and norms[-1] > norms[-2]
@@ -54,16 +55,16 @@ def _falls(values: Sequence[float]) -> bool:
 
 
 def _near(shown: Iterable[tuple[str, str]], word: str) -> list[tuple[str, int]]:
-    """Return the lines that show a word, each with where a name that ends in it can begin.
+    """Return the lines with a word, each with the earliest start of a name that ends in it.
 
-    An expression that is tried from there on finds the same as from the line's begin, which in a
-    line of thirty numbers takes ten times as long.
+    An expression that starts there finds the same as from the start of the line. In a line of
+    thirty numbers the latter takes ten times as long.
     """
     found: list[tuple[str, int]] = []
     for line, small in shown:
         at = small.find(word)
         if at >= 0:
-            # Where small letters are more of them than capital ones the places differ.
+            # If a letter's small form is longer than its capital form, the places differ.
             found.append((line, max(at - _NAME_MAX, 0) if len(small) == len(line) else 0))
     return found
 

@@ -1,8 +1,8 @@
-"""Which weak claims of a text are the marks of a stop that people had announced.
+"""Which weak claims of a text come from a stop that people had announced.
 
-A stop leaves signals, cancelled tasks, and complaints of whoever was cut off. A traceback that no
-signal ended, or an exit code of a program's own, is none of these: it is a failure, announced act
-or not.
+A stop leaves signals, cancelled tasks, and complaints of processes that were cut off. A traceback
+that no signal ended, or an exit code of a program's own, is a failure, with or without an announced
+act.
 """
 
 import re
@@ -28,15 +28,16 @@ _RAISED_BY_A_SIGNAL = re.compile(
     r"(?:[\w.]+\.)?(?:SignalException|SIGTERMException|KeyboardInterrupt)(?::|$)"
     r"|SystemExit: (?:129|130|131|138|140|143)$"
 )
-"""Of torchrun, Lightning and Python, and an exit by 128 and the number of a signal that is caught.
-No more than these: a relaunch may rest on it, and a program's own errors bear like names."""
+"""Exceptions of torchrun, Lightning and Python, and an exit code of 128 plus the number of a caught
+signal. The list is kept short: a relaunch may rest on it, and a program's own errors have similar
+names."""
 
 _TRACED = ("mark.traceback", "mark.exception")
-_STANDS_STILL = "mark.hang"
-"""What was announced to stop stands still."""
+_HANG_RULE = "mark.hang"
+"""The signature of a hang: a job that was announced to stop does not move."""
 
 _FRAME_LINES = 4
-"""The last frame of a traceback stands at most so many lines above its exception."""
+"""The last frame of a traceback is at most so many lines above its exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,10 @@ class Weak:
 
 
 def failures_in(weak: Sequence[Weak]) -> list[Weak]:
-    """Return which weak claims are no marks of an announced stop.
+    """Return which weak claims are failures, not effects of an announced stop.
 
-    What comes after the first mark of a stop follows from it, and so does a traceback that ends in
-    one. A fact, such as the state `FAILED`, is explained by any mark of a stop.
+    Everything after the first mark of a stop follows from it, and so does a traceback that ends in
+    one. Any mark of a stop explains a fact, such as the state `FAILED`.
 
     Args:
         weak: All weak claims of a text and of what is known around it.
@@ -73,7 +74,7 @@ def failures_in(weak: Sequence[Weak]) -> list[Weak]:
         for one in weak
         if one.number
         and one not in marks
-        and one.rule != _STANDS_STILL
+        and one.rule != _HANG_RULE
         and (stopped_at is None or one.number < stopped_at)
         and not (one.rule == "mark.traceback" and one.number < ended_by)
         and (one.rule in _TRACED or not known)
@@ -84,12 +85,12 @@ def failures_in(weak: Sequence[Weak]) -> list[Weak]:
 
 
 def is_stop(line: str) -> bool:
-    """Say whether a line speaks of a stop from outside: a signal, a cancelled job, a shutdown."""
+    """Return whether a line names a stop from outside: a signal, a cancelled job, a shutdown."""
     return _STOPS.search(line) is not None and _NO_STOP.search(line) is None
 
 
 def is_stopped(errors: Sequence[str]) -> bool:
-    """Say whether all tracebacks of a log are whole, and end in what a signal raises.
+    """Return whether all tracebacks are complete and end in an error that a signal raises.
 
     Args:
         errors: The line that each ends in, empty for one that was cut.

@@ -1,4 +1,4 @@
-"""What the lines of a log's tail claim about a cause, as a check records it."""
+"""The claims about a cause that a check records from a log's tail."""
 
 import re
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _TASK = re.compile(
 
 
 def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
-    """Return what lines claim, the root first, each line and class once; at most `CLAIMS_MAX`.
+    """Return the lines' claims, root first, each line and class once; at most `CLAIMS_MAX`.
 
-    Lines that only show that something failed claim no cause, and are left to the evidence.
+    Lines that only show a failure claim no cause. They are kept as evidence.
     """
     scanner = Scanner()
     text = "\n".join(lines)
@@ -46,9 +46,9 @@ def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
 
 
 def _may_run_away(tail: bytes) -> bool:
-    """Say whether numbers may run away in a healthy tail, which costs more to find than all else.
+    """Return whether numbers may diverge; a full search would cost more than all else.
 
-    A loss alone never says so: a gradient norm or a loss scale has to stand beside it.
+    A loss alone is never enough: a gradient norm or a loss scale has to accompany it.
     """
     lower = tail.lower()
     return b"norm" in lower or b"scale" in lower

@@ -1,6 +1,7 @@
-"""Classifies a bad end by its exit facts, then by what its log claims.
+"""Classifies a bad end by its exit facts, then by claims of its log.
 
-Cause and outlook are separate claims. A cause that neither proves is `unknown`, and that is said.
+Cause and outlook are separate claims. A cause that neither source proves is `unknown`, and the
+report says so.
 """
 
 import hashlib
@@ -32,7 +33,7 @@ _NODE_WORDS = re.compile(
     re.IGNORECASE,
 )
 CLAIM_CONFIDENCE_MIN = 0.6
-"""A claim below this is a hint: the cause of an end stays what its exit facts prove."""
+"""A claim with less confidence is only a hint: the exit facts decide the cause."""
 
 _SETTLES_NOTHING = frozenset({"unknown", "benign", "user_stopped"})
 
@@ -48,8 +49,8 @@ RAISED = frozenset(
         "wandb_error",
     }
 )
-"""Causes by which a program ends itself: nobody sends a SIGKILL for them, so that a line of one,
-without a traceback, is what stood in the log when somebody else killed the process."""
+"""Causes by which a program ends itself. Nobody sends a SIGKILL for them. So without a traceback, a
+line of such a cause was only in the log when something else killed the process."""
 
 _ERROR_LINE = re.compile(r"^\s*(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b")
 
@@ -121,24 +122,24 @@ def is_infrastructure_end(job: JobFacts) -> bool:
 
 
 def told_cause(check: Check) -> CauseClaim | None:
-    """Return the claim that names the cause of an end, where the recorded lines name one.
+    """Return the claim that names the cause of an end, if the recorded lines name one.
 
-    A stop by a person counts only where it is on record: a line that speaks of one settles nothing.
+    A stop by a person counts only if it is on record: a log line about one proves nothing.
     """
     job = check.job
     killed = job is not None and job.signal == _SIGKILL and not check.traceback
     barred = _SETTLES_NOTHING | RAISED if killed else _SETTLES_NOTHING
-    told = (claim for claim in check.claims if claim.confidence >= CLAIM_CONFIDENCE_MIN)
-    return next((claim for claim in told if claim.label not in barred), None)
+    confident = (claim for claim in check.claims if claim.confidence >= CLAIM_CONFIDENCE_MIN)
+    return next((claim for claim in confident if claim.label not in barred), None)
 
 
 def witnessed(found: Classified, check: Check, cause: str) -> Classified:
-    """Name the cause that others saw, where exit facts alone do not prove one.
+    """Return the cause that other sources saw, if exit facts do not prove one.
 
     Args:
         found: What the exit facts say.
-        check: The check that saw the end; a traceback in its lines is stronger than any witness.
-        cause: What others name; empty for nothing.
+        check: The check that saw the end; a traceback in its lines outweighs other sources.
+        cause: The cause that others name; empty for none.
     """
     if not cause or check.traceback or found.cause not in ("unknown", "node_failure"):
         return found
@@ -146,7 +147,7 @@ def witnessed(found: Classified, check: Check, cause: str) -> Classified:
 
 
 def describe_end(job: JobFacts) -> str:
-    """Say how a job ended, in words that a person can check."""
+    """Describe how a job ended, in words that a person can check."""
     if job.state is JobState.SUCCEEDED:
         return "the orchestrator says SUCCEEDED"
     said = f"the orchestrator says {job.state.value.upper()}"

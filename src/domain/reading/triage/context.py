@@ -1,4 +1,4 @@
-"""What is known around a text, and what that alone says about a cause."""
+"""The known context of a text, and what it alone says about a cause."""
 
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ _SIGSEGV = 11
 
 
 class Attempt(BaseModel):
-    """One try of one task, as an orchestrator lists it.
+    """One attempt of one task, as an orchestrator lists it.
 
     Attributes:
         task: The task's name or number.
@@ -38,7 +38,7 @@ class Attempt(BaseModel):
 
 
 class Context(BaseModel):
-    """What is known around a text; each field may be left out, and other fields are not read.
+    """The known context of a text; each field is optional, and other fields are ignored.
 
     Attributes:
         exit_code: The exit code; negative or 128 + n for a signal.
@@ -49,8 +49,8 @@ class Context(BaseModel):
         message: The orchestrator's sentence.
         attempts: Tries of all tasks, in any order.
         phase: What the run was doing, such as `training`.
-        planned_acts: What people had announced, such as a restart.
-        stopped_by: Who stopped it, where somebody did.
+        planned_acts: Acts that people had announced, such as a restart.
+        stopped_by: Who stopped it, if somebody did.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -76,7 +76,7 @@ class Fact:
         rank: How close to the root it stands.
         rule: Its id, such as `context.oom-killed`.
         says: The fact in words.
-        outlook: The class's own when none.
+        outlook: `None` means the class's own.
         also: Other readings.
     """
 
@@ -113,13 +113,13 @@ def facts_of(context: Context | None) -> list[Fact]:
 
 
 def tells_of_no_failure(context: Context | None) -> bool:
-    """Say whether a context that names no cause tells of an end: one that went well or was planned.
+    """Return whether a context shows an end that went well or was planned.
 
     Args:
-        context: What is known around a text of which `facts_of` says nothing.
+        context: A context for which `facts_of` returns nothing.
 
     Returns:
-        False where it is silent about an end: a phase, a job that still runs, a state unknown here.
+        False if it shows no end: a phase, a job that still runs, or an unknown state.
     """
     if context is None:
         return False
@@ -128,15 +128,15 @@ def tells_of_no_failure(context: Context | None) -> bool:
     if context.error_type.upper() in _ENDED_WELL:
         return True
     states = [context.state, *(one.state for one in context.attempts)]
-    told = [state.upper() for state in states if state]
-    if told and all(state in _ENDED_WELL for state in told):
+    stated = [state.upper() for state in states if state]
+    if stated and all(state in _ENDED_WELL for state in stated):
         return True
     ended = context.exit_code is not None or context.signal is not None
-    return bool(context.planned_acts) and (ended or bool(told))
+    return bool(context.planned_acts) and (ended or bool(stated))
 
 
 def ended_well(context: Context | None) -> bool:
-    """Say whether a context tells of a success: exit code 0 or a state of one, and no fact against.
+    """Return whether a context shows success: exit code 0 or such a state, and no fact against.
 
     Args:
         context: What is known around a text.
@@ -148,7 +148,7 @@ def ended_well(context: Context | None) -> bool:
 
 
 def tells_of_its_end(context: Context | None) -> bool:
-    """Say whether a context without facts tells how it ended: well, or as was announced."""
+    """Return whether a context without facts shows its end: well, or as announced."""
     return context is not None and (ended_well(context) or bool(context.planned_acts))
 
 
@@ -209,9 +209,9 @@ def _said(rule: str, words: str) -> list[Fact]:
 
 
 def _named(rule: str, state: str) -> list[Fact]:
-    """Read a state, which orchestrators write in capitals, `preempted` and `NODE_LOST` among them.
+    """Read an orchestrator's state; states such as `NODE_LOST` are in capitals.
 
-    Of one that no signature knows as it is written, the words are read.
+    If no signature knows the state as it is written, its words are read.
     """
     forms = (state, state.upper(), state.replace("_", " ").lower())
     for form in forms:
@@ -222,7 +222,7 @@ def _named(rule: str, state: str) -> list[Fact]:
 
 
 def _classed(rule: str, error_type: str) -> list[Fact]:
-    """Read the orchestrator's class of an end: one that nobody knows is a failure all the same."""
+    """Read the orchestrator's class of an end; an unknown class is still a failure."""
     label = _CLASSES.get(error_type.upper())
     if label is not None:
         return [Fact(label, Rank.SPECIFIC, rule, error_type)]
@@ -233,7 +233,7 @@ def _classed(rule: str, error_type: str) -> list[Fact]:
 
 
 def first_failed(attempts: tuple[Attempt, ...]) -> Attempt | None:
-    """Return the attempt that ended badly before all others; its siblings are collateral."""
+    """Return the attempt that failed first; later ones are collateral."""
     bad = [one for one in attempts if one.state.upper() not in _FINE]
     timed = [one for one in bad if one.ended_at is not None]
     if timed:

@@ -1,4 +1,4 @@
-"""What the frames above an error say about its subject."""
+"""Reads the subject of an error from its stack frames, if its words lack it."""
 
 import re
 
@@ -34,12 +34,12 @@ _TRACKED = frozenset({Label.NETWORK, Label.CONFIG_ERROR, Label.UNKNOWN, Label.CO
 
 
 def is_of_a_child(line: str) -> bool:
-    """Say whether an error is a launcher's word on a process that it started and that failed."""
+    """Return whether an error is a launcher's report on a failed child process."""
     return _CHILD.search(line) is not None
 
 
 def label_above(hit: Hit) -> Label | None:
-    """Return what the lines before an error say that it was about, where its own words do not."""
+    """Return the subject of an error from the lines before it, if its words lack it."""
     signature = hit.signature
     if signature.rank >= Rank.ROOT:
         return None
@@ -61,7 +61,7 @@ def label_above(hit: Hit) -> Label | None:
 
 
 def _in_tracker(frames: list[str]) -> bool:
-    """Say whether a tracker was at work when it failed: what it called itself may be a library's.
+    """Return whether a tracker's code failed; it may have called another library.
 
     Args:
         frames: The last frames of a traceback, the innermost last.

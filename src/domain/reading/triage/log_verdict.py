@@ -1,4 +1,4 @@
-"""The verdict on a text: its signatures, checked against evidence of an end."""
+"""The verdict on a text: its signatures, if evidence shows an end."""
 
 import re
 from dataclasses import replace
@@ -80,18 +80,18 @@ EXCERPT_LINES_MAX = 60
 
 
 def triage_text(text: str, context: Context | None = None) -> Triage:
-    """Name what broke from a text and what is known around it. Never raises."""
+    """Return what broke, from a text and its known context. Never raises."""
     scanner = Scanner()
     scanner.feed(text.encode("utf-8", "replace"))
     return triage_of(scanner, context)
 
 
 def triage_of(scanner: Scanner, context: Context | None = None) -> Triage:
-    """Return the verdict on what a scanner has read, and on what is known around it.
+    """Return the verdict on what a scanner has read, with its known context.
 
     Args:
         scanner: Every line of the text was fed to it.
-        context: Exit facts, states and attempts, where they are known.
+        context: Exit facts, states and attempts, as far as they are known.
     """
     claims = told_by(scanner, context)
     found = verdict_of(claims, scanner, context)

@@ -1,7 +1,8 @@
-"""Whether an end was caused by memory: only where a witness says so.
+"""Decides whether a process ended for lack of memory.
 
-A SIGKILL may be the kernel's answer to memory, or a preemption; `RESOURCE_EXHAUSTED` may be a
-stock-out. So a word of the orchestrator, or the error that ended the program, has to name memory.
+It needs a witness, never a bare number. A SIGKILL may be the kernel's answer to memory, or a
+preemption; `RESOURCE_EXHAUSTED` may be a stock-out. So the orchestrator, or the error that ended
+the program, has to name memory.
 """
 
 import re
@@ -10,7 +11,7 @@ from watchkeeper.domain.values.basic import JobFacts
 from watchkeeper.domain.values.check import Check
 
 OUT_OF_MEMORY = frozenset({"hbm_oom", "host_oom"})
-"""The causes that `policy.oom` is about: of an accelerator's memory, and of a machine's."""
+"""The causes for `policy.oom`: lack of accelerator memory, and of host memory."""
 
 _SIGKILL = 9
 
@@ -22,7 +23,8 @@ _HOST = re.compile(
     r"|\bcgroup out-of-memory\b|\bexceeded (?:(?:its|the) )?memory limit\b",
     re.IGNORECASE,
 )
-"""How kernels, cgroups, Iris and Ray's memory monitor name a process that they ended for memory."""
+"""How kernels, cgroups, Iris and Ray's memory monitor report a process that they killed for
+memory."""
 
 _HBM_ERROR = re.compile(
     r"CUDA (?:error: )?out of memory|memory space hbm|program hbm requirement"
@@ -33,7 +35,7 @@ _HOST_ERROR = re.compile(r"^(?:[\w.]+\.)?(?:MemoryError|OutOfMemoryError)\b")
 
 
 def memory_cause(job: JobFacts, check: Check, error: str) -> str:
-    """Return `hbm_oom` or `host_oom` where a witness names memory; empty where none does.
+    """Return `hbm_oom` or `host_oom` if a witness names memory; empty otherwise.
 
     Args:
         job: The orchestrator's last word.
@@ -46,6 +48,6 @@ def memory_cause(job: JobFacts, check: Check, error: str) -> str:
         return "hbm_oom"
     if _HOST_ERROR.match(error):
         return "host_oom"
-    # Such a line alone may tell of another process; together with a SIGKILL it is the witness.
+    # Such a line alone may be about another process; together with a SIGKILL it is the witness.
     killed = job.signal == _SIGKILL and any(_HOST.search(line) for line in check.evidence)
     return "host_oom" if killed else ""

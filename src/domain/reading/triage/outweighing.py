@@ -1,8 +1,8 @@
-"""Which claims of a log outweigh the word that a machine was taken away.
+"""Which log claims outweigh an orchestrator's report of a lost machine.
 
-A machine that goes takes its log with it in the middle of its work: what stands there then are
-settings, metrics, warnings, errors that were caught, and the noise of workers that are shut down.
-Of all that the log claims only what tells why a program ended by itself is stronger.
+A lost machine takes its log with it in the middle of its work. Such a log holds settings, metrics,
+warnings, caught errors, and the noise of workers that are shut down. So the only stronger claim is
+one that says why a program ended by itself.
 """
 
 import re
@@ -14,16 +14,16 @@ from watchkeeper.domain.values.causes import NUMERICAL, CauseClaim
 OF_A_LOST_PEER = frozenset(
     {"collective_hang", "network_storage_transient", "controller_failure", "node_failure"}
 )
-"""What the other tasks print once one of them is gone."""
+"""Causes that other tasks print once one of them is gone."""
 
 _ENDS_A_PROGRAM = frozenset({"hbm_oom", "host_oom", "disk_full", "tpu_bad_node"})
-"""Causes whose own message is proof, however the program takes it."""
+"""Causes whose own message is proof, however the program handles it."""
 
 _NO_RIVALS = OF_A_LOST_PEER | {"preemption", "user_stopped", "unknown", "benign"}
-"""What agrees with that word, follows from it, or settles nothing by itself."""
+"""Causes that agree with that report, follow from it, or prove nothing by themselves."""
 
 _TREND = "nan.trend"
-"""The signature of numbers that ran away over many lines."""
+"""The signature of numbers that diverged over many lines."""
 
 _LOW_LEVEL = re.compile(
     r"^(?:\S+ ){0,4}?\W{0,3}(?-i:WARN(?:ING)?|DEBUG|INFO|NOTICE)\b|^\W?(?-i:[WI])\d{4,8} "
@@ -50,13 +50,13 @@ _GIVES_UP = re.compile(
 
 
 def outweighs(claim: CauseClaim, traceback: bool) -> bool:
-    """Say whether a claim stands against the word that the first task lost its machine.
+    """Return whether a claim outweighs the report that the first task lost its machine.
 
-    What agrees with that word, or follows from it, stands beside it.
+    A claim that agrees with the report, or follows from it, does not outweigh it.
 
     Args:
         claim: What a line of the log says.
-        traceback: A traceback stands in the log's tail: an error at a line's begin was raised.
+        traceback: The log's tail has a traceback: an error at the start of a line was raised.
     """
     if claim.label in _NO_RIVALS:
         return True

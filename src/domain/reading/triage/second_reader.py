@@ -1,4 +1,7 @@
-"""An optional second reader of an end: it adds hypotheses and decides nothing."""
+"""An optional second reader that may add a thought but has no vote.
+
+It is off unless somebody supplies one.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +12,7 @@ TEXT_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An end as it was classified: what a second reader is told of it, and all that it is told.
+    """A classified end: everything that a second reader gets.
 
     Attributes:
         run: The run's slug.
@@ -39,7 +42,7 @@ class Hypotheses(Protocol):
 
     @property
     def source(self) -> str:
-        """Its name, as it stands beside each of its guesses."""
+        """Its name, which is recorded with each guess."""
         ...
 
     def about(self, question: Question) -> tuple[str, ...]:
@@ -48,7 +51,7 @@ class Hypotheses(Protocol):
 
 
 def bounded(guesses: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what is kept of guesses.
+    """Return the guesses to keep.
 
     >>> bounded(("a", " ", "b", "c", "d"))
     ('a', 'b', 'c')

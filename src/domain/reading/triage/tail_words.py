@@ -1,6 +1,7 @@
-"""Which plain words stand in the tail of a log, found in one pass.
+"""Which plain words the tail of a log contains, found in one pass.
 
-A tail is 200 lines of other things, and each reader looks for a few words before it tries a line.
+Most of a tail's 200 lines are about other things, and each reader looks for a few words before it
+tries a line.
 """
 
 from collections.abc import Sequence
@@ -11,20 +12,20 @@ ALARMING = (
     *("rror", "xception", "illed", "exhausted", "most recent call"),
     *("segmentation", "core dumped", "out of memory", "no space left"),
 )
-"""One of these stands, in small letters, in every line that a check keeps as evidence."""
+"""Every line that a check keeps as evidence has one of these, in small letters."""
 
 STARTING = ("sing run", "output path", "checkpoint from", "resuming", "scratch")
-"""One of these stands, in small letters, in every line that tells how training began."""
+"""Every line that shows how training began has one of these, in small letters."""
 
 RAISING = ("traceback (most", 'file "')
-"""One of these stands, in small letters, in a line with which a traceback begins."""
+"""The first line of a traceback has one of these, in small letters."""
 
 _WORDS = (*ALARMING, *STARTING, *RAISING)
 _MATCHER = BytesAhoCorasick([word.encode() for word in _WORDS], implementation=Implementation.DFA)
 
 
 def words_in(lines: Sequence[str]) -> frozenset[str]:
-    """Return which of the words stand in lines, in capital letters or small ones."""
+    """Return which of the words the lines contain, in any case."""
     tail = "\n".join(lines).lower().encode("utf-8", "replace")
     found = _MATCHER.find_matches_as_indexes(tail, overlapping=True)
     return frozenset([_WORDS[match[0]] for match in found])

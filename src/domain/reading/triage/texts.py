@@ -1,8 +1,11 @@
-"""Names what broke, from a text: class, confidence, evidence lines, outlook.
+"""Reads from a text what broke.
 
-A signature names a cause; the strongest claim wins, and of equals the first in the text, as what
-fails first is the cause and the rest is collateral. What a guard knows as harmless is not read.
-When nothing names a cause, a text that shows a failure is `unknown` and every other is `benign`.
+The result is the class, its confidence, the lines that support it, and an outlook.
+
+A signature names a cause. The strongest claim wins; of equals the first in the text wins, since the
+first failure is the cause and later ones follow from it. Lines that a guard marks as harmless are
+not read. If nothing names a cause, a text that shows a failure is `unknown` and every other is
+`benign`.
 """
 
 import hashlib
@@ -33,7 +36,7 @@ LINE_MAX = 300
 
 _LIST_LINES_MAX = 60
 _LIST_LABELS_MIN = 3
-"""Documentation that names so many classes on as many lines tells of none of them."""
+"""A text that names so many classes on as many lines is documentation, not a failure."""
 
 _EXPLAINS: dict[Label, tuple[Label, ...]] = {
     Label.PREEMPTION: (
@@ -114,7 +117,7 @@ class Triage:
 
 
 EMPTY = "text.empty"
-"""Stands among the rules where there was nothing to read."""
+"""The rule of a verdict on an empty text."""
 
 NOTHING_READ = Triage(Label.UNKNOWN, (), "", 0.0, (EMPTY,), (), Outlook.ASK)
 """The verdict on an empty text: no line was read, and no failure is the same as another one."""
@@ -132,7 +135,7 @@ class Told:
         line: The line.
         outlook: Whether trying the same again makes sense.
         also: Other readings of it.
-        got_over: Training went on after it, and broke by an error of its own.
+        got_over: Training went on after it, and failed later by an error of its own.
     """
 
     label: Label
@@ -145,53 +148,55 @@ class Told:
     transient: bool = False
 
 
-def verdict_of(told: list[Told], scanner: Scanner, context: Context | None = None) -> Triage:
+def verdict_of(claims: list[Told], scanner: Scanner, context: Context | None = None) -> Triage:
     """Sum up what `told_by` returned.
 
-    Nothing to read is `unknown`, unless what is known around it tells of an end that went well: an
-    empty answer never means that nothing failed.
+    An empty text is `unknown`, unless the context shows an end that went well. An empty answer
+    never means that nothing failed.
     """
-    if told:
-        return _verdict(told)
+    if claims:
+        return _verdict(claims)
     if scanner.blank and not tells_of_no_failure(context):
         return NOTHING_READ
     return _benign(scanner)
 
 
 def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:
-    """Return what the kept lines and the context say, the root first; of a harmless log nothing."""
+    """Return the claims of the kept lines and the context, root first; none if harmless."""
     scanner.finish()
-    told = [_told(hit) for kept in scanner.kept.values() for hit in (*kept.first, *kept.last)]
+    claims = [_claim_of(hit) for kept in scanner.kept.values() for hit in (*kept.first, *kept.last)]
     running = runs_away(scanner.tail.decode("utf-8", "replace"))
     if running:
         outlook = OUTLOOKS[Label.NUMERICAL]
         number = scanner.lines
-        told.append(Told(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", running, outlook, ()))
-    told = [one for one in told if one.rank > _harmless_up_to(context)]
-    told += [_from_fact(fact) for fact in facts_of(context)]
+        claims.append(
+            Told(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", running, outlook, ())
+        )
+    claims = [one for one in claims if one.rank > _harmless_up_to(context)]
+    claims += [_from_fact(fact) for fact in facts_of(context)]
     if context is not None and context.planned_acts:
-        told = _without_stop(told)
-    told = _after_steps(told, scanner)
-    if not told or _is_enumeration(told, scanner):
+        claims = _without_stop(claims)
+    claims = _after_steps(claims, scanner)
+    if not claims or _is_enumeration(claims, scanner):
         return []
-    return _root_first(told)
+    return _root_first(claims)
 
 
 def _harmless_up_to(context: Context | None) -> int:
-    """Return the rank up to which a text's claims are none, by what is known of its end.
+    """Return the rank up to which a text's claims are ignored, by its known end.
 
     After a success they are the noise of a shutdown, unless a line names a cause.
     """
     return Rank.SYMPTOM if ended_well(context) else Rank.MARK - 1
 
 
-def _after_steps(told: list[Told], scanner: Scanner) -> list[Told]:
-    """Mark what training got over before it broke by an error of its own."""
-    passes = [one for one in told if one.number and may_pass(one.label)]
+def _after_steps(claims: list[Told], scanner: Scanner) -> list[Told]:
+    """Mark failures that training survived before it failed by an error of its own."""
+    passes = [one for one in claims if one.number and may_pass(one.label)]
     passing = {one.number for one in passes}
-    errors = [one for one in told if one.number and one.number not in passing]
+    errors = [one for one in claims if one.number and one.number not in passing]
     if not passes or not errors:
-        return told
+        return claims
     tail = scanner.tail.decode("utf-8", "replace").removesuffix("\n").split("\n")
     ending = ending_of(tail, scanner.lines)
     ends = [one for one in errors if ending.is_end(one.number)]
@@ -201,14 +206,14 @@ def _after_steps(told: list[Told], scanner: Scanner) -> list[Told]:
         if ending.is_transient(one.number)
         and any(is_own_error(end.label, end.rule, end.line, one.label) for end in ends)
     ]
-    return [replace(one, rank=Rank.MARK, transient=True) if one in gone else one for one in told]
+    return [replace(one, rank=Rank.MARK, transient=True) if one in gone else one for one in claims]
 
 
-def _without_stop(told: list[Told]) -> list[Told]:
-    """Leave out the marks of a stop that was announced, in the text and around it."""
-    weak = {_weak(one): one for one in told if one.rank is Rank.MARK}
+def _without_stop(claims: list[Told]) -> list[Told]:
+    """Drop the marks of an announced stop, in the text and its context."""
+    weak = {_weak(one): one for one in claims if one.rank is Rank.MARK}
     failed = set(failures_in(tuple(weak)))
-    return [one for one in told if one.rank is not Rank.MARK or _weak(one) in failed]
+    return [one for one in claims if one.rank is not Rank.MARK or _weak(one) in failed]
 
 
 def _weak(one: Told) -> Weak:
@@ -216,7 +221,7 @@ def _weak(one: Told) -> Weak:
 
 
 def _is_enumeration(claims: list[Told], scanner: Scanner) -> bool:
-    """Say whether a text lists what can go wrong: many causes side by side, and no log line."""
+    """Return whether a text lists possible failures: many causes, and no log line."""
     if scanner.lines > _LIST_LINES_MAX or scanner.logged:
         return False
     named = {claim.label for claim in claims if claim.number and claim.rank >= Rank.SYMPTOM}
@@ -229,7 +234,7 @@ def _from_fact(fact: Fact) -> Told:
     return Told(fact.label, fact.rank, 0, fact.rule, fact.says, outlook, fact.also)
 
 
-def _told(hit: Hit) -> Told:
+def _claim_of(hit: Hit) -> Told:
     signature = hit.signature
     label, rank, outlook, also = (
         signature.label,
@@ -240,7 +245,7 @@ def _told(hit: Hit) -> Told:
     moved = label_above(hit)
     if moved is not None and moved is not label:
         also = (label, *also) if label is not Label.UNKNOWN else also
-        # A frame is on the way to the error, which says more where the traceback is whole.
+        # A frame only leads to the error, which says more if the traceback is complete.
         least = Rank.MARK if is_frame(hit.line) else Rank.GENERIC
         label, rank, outlook = moved, max(rank, least), OUTLOOKS[moved]
     return Told(label, rank, hit.number, signature.id, hit.line, outlook, also)
@@ -251,9 +256,9 @@ def _tier(rank: Rank) -> int:
     return {Rank.MARK: 0, Rank.GENERIC: 1, Rank.SYMPTOM: 1, Rank.SPECIFIC: 2, Rank.ROOT: 3}[rank]
 
 
-def _root_first(told: list[Told]) -> list[Told]:
-    """Order what was told: the strongest first, of equals the first in the text."""
-    told.sort(
+def _root_first(claims: list[Told]) -> list[Told]:
+    """Order claims: the strongest first, of equals the first in the text."""
+    claims.sort(
         key=lambda one: (
             one.transient,
             -_tier(one.rank),
@@ -262,20 +267,20 @@ def _root_first(told: list[Told]) -> list[Told]:
             -one.rank,
         )
     )
-    top = _strongest(told)
+    top = _strongest(claims)
     labels = {one.label for one in top}
     explained = {b for a in labels for b in _EXPLAINS.get(a, ()) if a is not b}
     root = next((one for one in top if one.label not in explained), top[0])
-    return [root, *(one for one in told if one is not root)]
+    return [root, *(one for one in claims if one is not root)]
 
 
-def _strongest(told: list[Told]) -> list[Told]:
-    best = max(_tier(one.rank) for one in told)
-    return [one for one in told if _tier(one.rank) == best]
+def _strongest(claims: list[Told]) -> list[Told]:
+    best = max(_tier(one.rank) for one in claims)
+    return [one for one in claims if _tier(one.rank) == best]
 
 
 def _verdict(ordered: list[Told]) -> Triage:
-    """Sum up what was told, in its order."""
+    """Sum up claims, in their order."""
     root, top = ordered[0], _strongest(ordered)
     others = dict.fromkeys(
         label
@@ -295,7 +300,7 @@ def _verdict(ordered: list[Told]) -> Triage:
 
 
 def confidence_of(root: Told, top: list[Told]) -> float:
-    """Return how specific the matched message is, from 0 to 1; less where others contradict."""
+    """Return how specific the matched message is, 0 to 1; less if others contradict."""
     if root.transient:
         return _GOT_OVER_CONFIDENCE
     if root.label is Label.UNKNOWN:
@@ -317,10 +322,10 @@ def _benign(scanner: Scanner) -> Triage:
     )
 
 
-def _evidence(told: Iterable[tuple[str, int, str]]) -> tuple[Evidence, ...]:
+def _evidence(claims: Iterable[tuple[str, int, str]]) -> tuple[Evidence, ...]:
     """Return each line once, in order, with the signatures that held in it."""
     rules: dict[tuple[str, int], dict[str, None]] = {}
-    for line, number, rule in told:
+    for line, number, rule in claims:
         rules.setdefault((line.strip()[:LINE_MAX], number), {})[rule] = None
     return tuple(
         Evidence(line, number, first, tuple(others))

@@ -1,7 +1,7 @@
-"""Failures in a log after which training went on.
+"""Logged failures that training survived: it went on, and broke later.
 
-A storage that did not answer, or a peer that was reset, is retried where it happens. Where further
-steps came after it, and an error of the program's own was raised after those, it is not the cause.
+A storage that did not answer, or a peer that was reset, is retried where it happens. It is not the
+cause if further steps came after it, and the program raised an error of its own after those.
 """
 
 import re
@@ -15,16 +15,16 @@ from watchkeeper.domain.reading.tracebacks import TRACEBACK
 from watchkeeper.domain.reading.triage.frames import is_of_a_child
 
 STEPS_MIN = 3
-"""Further steps by which a failure counts as got over: one or two may have been under way."""
+"""Further steps after which a failure counts as survived: one or two may have been under way."""
 
 _PASSES = frozenset(
     {Label.NETWORK, Label.NODE_FAILURE, Label.COLLECTIVE_HANG, Label.CONTROLLER_FAILURE}
 )
-"""What training may get over. What announces an end, such as a preemption, is none of these."""
+"""Failures that training may survive. An announced end, such as a preemption, is not one."""
 
 _OWN = frozenset({Label.CODE_BUG, Label.CONFIG_ERROR, Label.NUMERICAL, Label.HBM_OOM})
-"""By which a program ends itself. A queue that was filled ahead, or a checkpoint that is written
-beside the steps, fails some steps after its storage did: data and checkpoints are none of these."""
+"""Failures by which a program ends itself. Data and checkpoints are not among them: a prefilled
+queue, or a checkpoint written in parallel, fails some steps after its storage did."""
 
 _OF_A_BROKEN_GPU = re.compile(r"\bCUDA (?:error|driver)|\bCUDA GPUs?\b|cudaError|CUBLAS|CUDNN")
 
@@ -33,22 +33,22 @@ _NOT_ITS_OWN = re.compile(
     r"|\w*(?:Died|Lost|Crashed|Timeout|Cancel|Abort|Interrupt|Signal|Connection|Pipe|Rpc|RPC"
     r"|Network|Unavailable|Dist|Worker|Actor|Process|Child|SIGTERM)\w*)(?::|\s*$)"
 )
-"""Names under which a lost peer, a lost storage or a signal is raised, too."""
+"""Exception names that a lost peer, a lost storage or a signal also raises."""
 
 
 def may_pass(label: Label) -> bool:
-    """Say whether training may get over what a line tells of."""
+    """Return whether training may survive the failure in a line."""
     return label in _PASSES
 
 
 def is_own_error(label: Label, rule: str, line: str, early: Label) -> bool:
-    """Say whether an error that ended a program does not come of what was told before.
+    """Return whether an error that ended a program is independent of the earlier one.
 
     Args:
         label: Its class.
         rule: The signature that names it.
         line: Its line.
-        early: The class of what was told before.
+        early: The class of the earlier failure.
     """
     if is_of_a_child(line):
         return False
@@ -65,19 +65,19 @@ class Ending:
 
     Attributes:
         steps: The numbers of the lines that show a step beyond those before them, from 1.
-        traced: The number of the first line behind the last step that begins a traceback; 0
-            without one.
+        traced: The number of the first line after the last step that begins a traceback; 0 without
+            one.
     """
 
     steps: tuple[int, ...] = ()
     traced: int = 0
 
     def is_end(self, number: int) -> bool:
-        """Say whether a line stands in what was raised after the last step."""
+        """Return whether a line is in a traceback after the last step."""
         return 0 < self.traced < number
 
     def is_transient(self, number: int) -> bool:
-        """Say whether training went on after a line."""
+        """Return whether training went on after a line."""
         return sum(step > number for step in self.steps) >= STEPS_MIN
 
 

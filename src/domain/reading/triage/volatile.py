@@ -1,4 +1,4 @@
-"""What changes between two showings of one failure: ids, addresses and numbers."""
+"""The parts that differ when one failure repeats: ids, addresses, numbers."""
 
 import re
 
@@ -12,7 +12,7 @@ _VOLATILE = (
 
 
 def normalise(text: str) -> str:
-    """Take out what changes between two showings of one failure.
+    """Replace the parts that differ when one failure repeats.
 
     >>> normalise("ValueError: step 1100 at 0x7f2a bad id 3f9c22aa")
     'ValueError: step # at <address> bad id <id>'

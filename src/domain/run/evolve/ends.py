@@ -1,4 +1,7 @@
-"""Folds revised causes and the results of relaunches into a run."""
+"""Folds revised causes and results of relaunches into a run.
+
+Nothing is refused here.
+"""
 
 from dataclasses import replace
 from datetime import datetime
@@ -31,11 +34,11 @@ def evolve_judgement(run: Run, data: JudgementEvent, event: Event) -> Run:
     """Apply one of these events.
 
     Raises:
-        Misfit: It revises what is no failure of this run.
+        Misfit: It revises something that is not a failure of this run.
     """
     match data:
         case CauseSuggested():
-            return run  # A thought of somebody else: no rule may read it.
+            return run  # A second reader's guess: no rule may read it.
         case FailureRevised():
             return _revised(run, data, event)
         case HypothesesJudged():
@@ -51,7 +54,7 @@ def evolve_judgement(run: Run, data: JudgementEvent, event: Event) -> Run:
 def _revised(run: Run, data: FailureRevised, event: Event) -> Run:
     if all(one.version != data.failure for one in run.failures):
         raise InvalidTransition(f"event {data.failure} classifies no end")
-    # Nothing was known of it, and now somebody else is behind it: the run was charged wrongly.
+    # The cause was unknown, and is now outside of the run: the run was charged wrongly.
     excused = data.cause in INFRASTRUCTURE and data.before not in INFRASTRUCTURE
     failures = tuple(
         replace(
@@ -90,7 +93,7 @@ def _fixed(run: Run, data: FixPushed) -> Run:
 
 
 def failure_of(run: Run, data: FailureClassified, event: Event) -> Failure:
-    """Return an end as it is remembered."""
+    """Return the remembered form of an end."""
     end = run.instances[-1].end if run.instances else None
     last = run.last_check.event if run.last_check is not None else None
     return Failure(
@@ -111,7 +114,7 @@ def failure_of(run: Run, data: FailureClassified, event: Event) -> Failure:
 
 
 def at_stake(run: Run, plan: LaunchPlan) -> Judgement:
-    """Return what a launch that is asked for now puts to the test."""
+    """Return what a launch that is requested now tests."""
     before = run.judgement
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     stake = None
@@ -128,16 +131,16 @@ def at_stake(run: Run, plan: LaunchPlan) -> Judgement:
 
 
 def accepted(judgement: Judgement, rule: str) -> Judgement:
-    """Return a judgement after a human took a question of a rule."""
+    """Return a judgement after a human acknowledged a rule's question."""
     taken = rule == "H9" and judgement.proof == "differs"
     return replace(judgement, proof="accepted") if taken else judgement
 
 
 def gained(run: Run, data: CheckpointValidated) -> tuple[Restart, ...]:
-    """Return the restarts, with what a newly validated checkpoint says of the newest.
+    """Return the restarts, with the newest one updated by a newly validated checkpoint.
 
-    Only what the restarted instance wrote itself is progress: one that its predecessor wrote late
-    is stamped before the launch, or was seen before it without its metadata.
+    Only a checkpoint that the restarted instance itself wrote is progress. A late one of its
+    predecessor has a time before the launch, or was seen before it without metadata.
     """
     newest = run.restarts[-1] if run.restarts else None
     if newest is None or newest.instance != data.instance:
@@ -152,7 +155,7 @@ def gained(run: Run, data: CheckpointValidated) -> tuple[Restart, ...]:
 
 
 def seen_unnamed_at(run: Run, data: CheckpointValidated) -> datetime | None:
-    """Return when this very checkpoint was seen first, without its metadata; none for any other."""
+    """Return when this checkpoint was first seen without its metadata, or `None`."""
     seen = next((one for one in run.unnamed.values() if one.path == data.path), None)
     if seen is None:
         return None

@@ -1,4 +1,7 @@
-"""Folds a run's events into its state. Nothing is refused here: it has happened."""
+"""Folds a run's events into its state.
+
+Nothing is refused here: it has happened.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -109,7 +112,7 @@ _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
         FixPushed: (Interrupted,),
     }
 )
-"""Where an event that moves a run on can have happened; so terminal facts are there once."""
+"""The phases in which each phase-changing event can happen; so terminal facts occur once."""
 
 
 _BORN = tuple(phase for phase in PHASES if phase is not Unborn)
@@ -142,24 +145,24 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
         moved = type(after.phase) is not type(run.phase)
         since = event.at if moved else run.since
         again = isinstance(data, FailureClassified) and failed_again(run.failures, after.failures)
-        keeper = counted(run.keeper, data, event.version, again=again)
+        accuracy = counted(run.keeper, data, event.version, again=again)
         if after is run:
-            return copied(run, version=event.version, since=since, keeper=keeper)
-        # Nobody else has seen this copy yet, so it is completed in place: a second one would double
-        # what folding costs.
+            return copied(run, version=event.version, since=since, keeper=accuracy)
+        # No other code has this copy yet, so it is completed in place: a second copy would double
+        # the cost of folding.
         object.__setattr__(after, "version", event.version)
         object.__setattr__(after, "since", since)
-        object.__setattr__(after, "keeper", keeper)
+        object.__setattr__(after, "keeper", accuracy)
         return after
     except InvalidTransition as invalid:
         return Unreadable(run.slug, run.version, f"{data.topic}: {invalid}")
 
 
 def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | Unreadable:
-    """Apply checks that were recorded one right after another, as if one by one, and faster.
+    """Apply consecutive checks, with the result of one by one, but faster.
 
-    A long history is mostly checks, and of hundreds in a row most leave nothing in the state that
-    the last of them does not leave.
+    A long history is mostly checks. Of hundreds in a row most leave nothing in the state that the
+    last does not also leave.
 
     Args:
         run: The run before the first.
@@ -177,7 +180,7 @@ def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | U
     except InvalidTransition as invalid:
         if len(checks) == 1:
             return Unreadable(run.slug, run.version, f"{CheckRecorded.topic}: {invalid}")
-    # Only the first that does not fit is named, and what came before it is kept.
+    # Only the first misfit is named, and the state before it is kept.
     after: Run | Unreadable = run
     for one in checks:
         after = evolve_checks(after, (one,))
@@ -185,7 +188,7 @@ def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | U
 
 
 def _misplaced(run: Run, kind: type[RunEvent]) -> str:
-    """Say why an event of a kind cannot have happened where a run stands; empty when it can."""
+    """Return why an event kind is impossible in a run's phase; empty if it is possible."""
     if isinstance(run.phase, Sealed):
         return "an event follows the seal"
     if not isinstance(run.phase, _FITS.get(kind, _BORN)):
@@ -240,7 +243,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             consents = tuple(
                 replace(c, used=True) if c.name == data.consent else c for c in run.consents
             )
-            # The end is looked for at once, not at the next cadence, though the watch has ended.
+            # The end is checked for at once, not at the next cadence, though the watch has ended.
             live = isinstance(run.phase, Stabilizing | Running)
             watch = replace(run.watch, next_due=at) if live else run.watch
             lost = UNACCOUNTED in run.findings
@@ -268,7 +271,7 @@ def _ended(run: Run, data: EndEvent) -> Run:
         case SealBlocked():
             return replace(run, seal_missing=data.missing)
         case SealVerified():
-            # A stopped run that a human lets be sealed goes the way of a finished one.
+            # A stopped run that a human allows to be sealed is treated like a finished one.
             stopped = isinstance(run.phase, Stopped)
             if stopped and not data.waived:
                 raise InvalidTransition("the run was stopped, and nothing is waived")

@@ -1,4 +1,4 @@
-"""Folds what brings instances into the world, and their ends, into a run's state."""
+"""Folds launches of instances, and their ends, into a run's state."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -32,14 +32,14 @@ def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:
     """Apply one event of a contract or of an instance.
 
     Raises:
-        Misfit: It names another instance than the newest, or nobody cleared it.
+        Misfit: It names an instance other than the newest, or the launch was not cleared.
     """
     at = event.at
     match data:
         case RunDrafted():
             return replace(run, phase=Draft(), contract=data.contract)
         case ContractAmended():
-            # What was cleared, or waived, was so for other words.
+            # Clearances and waivers were given for another text of the contract.
             void = tuple(replace(waiver, revoked=True) for waiver in run.waivers)
             return replace(
                 run,
@@ -79,7 +79,7 @@ def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> R
     tree = facts.worktree if facts is not None else None
     patch, kept = (tree.patch, tree.kept) if tree is not None else ("", "")
     if patch and run.instances and run.instances[-1].patch == patch:
-        kept = kept or run.instances[-1].patch_kept  # It was kept at that launch.
+        kept = kept or run.instances[-1].patch_kept  # The patch was kept at that launch.
     newest = Instance(data.plan, config=config, patch=patch, patch_kept=kept, contract=run.contract)
     return replace(
         run,
@@ -91,7 +91,7 @@ def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> R
         cleared_by=data.approval or data.waiver,
         requester=run.requester or data.requester,
         judgement=at_stake(run, data.plan),
-        # The next check waits for the job; launching itself is never late.
+        # The next check waits for the job; a launch itself is never late.
         watch=replace(run.watch, next_due=None),
     )
 
@@ -130,7 +130,7 @@ def _instance(
         case LaunchRefused():
             return replace(run, phase=Interrupted(instance.plan, at, None))
         case InstanceEnded():
-            # An identity that drifted stays open itself, until the agreed one is seen again.
+            # The finding of a drifted identity stays open until the agreed identity is seen again.
             doubts = tuple(
                 f"{one.rule} open as {data.instance} ended: {one.summary}"
                 for one in run.findings.values()

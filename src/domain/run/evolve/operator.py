@@ -1,4 +1,7 @@
-"""Folds handovers, planned acts and operator requests into a run."""
+"""Folds handovers, planned acts and operator acts into a run.
+
+Nothing is refused here.
+"""
 
 from dataclasses import replace
 from typing import assert_never
@@ -29,50 +32,50 @@ def evolve_operator(run: Run, data: HandoverEvent | OperatorEvent, event: Event)
     """Apply one of these events, which fits the run's phase."""
     if isinstance(data, HandoverEvent):
         return _watched(run, data)
-    aside = run.operator
+    state = run.operator
     match data:
         case RelaunchRequested() | RollbackApproved():
             used = tuple(
                 replace(c, used=True) if c.name == data.consent else c for c in run.consents
             )
-            waits = replace(run, consents=used, operator=replace(aside, asked=data))
+            waits = replace(run, consents=used, operator=replace(state, asked=data))
             if isinstance(data, RollbackApproved):
-                waits = replace(waits, operator=replace(aside, asked=data, rollback=None))
-            # The end, or the store's listing, is looked for at once, not at the next cadence.
+                waits = replace(waits, operator=replace(state, asked=data, rollback=None))
+            # The end, or the store's listing, is checked for at once, not at the next cadence.
             watch = replace(run.watch, next_due=event.at)
             if isinstance(run.phase, Interrupted):
                 waits = replace(waits, phase=replace(run.phase, decision=None))
             return replace(waits, watch=watch)
         case RollbackPlanned():
-            return replace(run, operator=replace(aside, rollback=data))
+            return replace(run, operator=replace(state, rollback=data))
         case LineageRejected():
             left = RejectedLineage(data.above_step, data.through, data.reason, event.at)
-            aside = replace(aside, lineages=(*aside.lineages, left))
+            state = replace(state, lineages=(*state.lineages, left))
             kept = without_lineage(run.losses, data.above_step)
             unnamed = {s: one for s, one in run.unnamed.items() if s <= data.above_step}
-            return replace(run, operator=aside, losses=kept, unnamed=unnamed)
+            return replace(run, operator=state, losses=kept, unnamed=unnamed)
         case RunSuperseded():
             phase = Superseded(data.successor, data.reason)
             return replace(run, phase=phase, watch=replace(run.watch, next_due=None))
         case AncestorNamed():
-            return replace(run, operator=replace(aside, ancestor=data))
+            return replace(run, operator=replace(state, ancestor=data))
         case MilestoneVerified():
-            milestones = {**aside.milestones, data.tag: data}
-            return replace(run, operator=replace(aside, milestones=milestones))
+            milestones = {**state.milestones, data.tag: data}
+            return replace(run, operator=replace(state, milestones=milestones))
         case _:
             assert_never(data)
 
 
-def with_rejection(aside: OperatorState, data: CheckpointRejected) -> OperatorState:
-    """Remember which writing of a path is rejected; every one where the event names no time."""
-    known = {path: at for path, at in aside.rejected_at.items() if path != data.path}
+def with_rejection(state: OperatorState, data: CheckpointRejected) -> OperatorState:
+    """Remember which version of a path is rejected: all of them if the event names no time."""
+    known = {path: at for path, at in state.rejected_at.items() if path != data.path}
     if data.written_at is not None:
         known[data.path] = data.written_at
-    return replace(aside, rejected_at=known)
+    return replace(state, rejected_at=known)
 
 
 def _watched(run: Run, data: HandoverEvent) -> Run:
-    aside = run.operator
+    state = run.operator
     match data:
         case WatchHandedOver():
             watch = Watch(
@@ -84,14 +87,14 @@ def _watched(run: Run, data: HandoverEvent) -> Run:
             return replace(run, watch=watch)
         case WatchEnded():
             watch = Watch(token=run.watch.token, ended=data.reason)
-            stopped = data.stopping_point or aside.stopped_at
-            return replace(run, watch=watch, operator=replace(aside, stopped_at=stopped))
+            stopped = data.stopping_point or state.stopped_at
+            return replace(run, watch=watch, operator=replace(state, stopped_at=stopped))
         case PlannedActAnnounced():
-            acts = {**aside.acts, data.act: data}
-            more = aside.acts_announced + 1
-            return replace(run, operator=replace(aside, acts=acts, acts_announced=more))
+            acts = {**state.acts, data.act: data}
+            more = state.acts_announced + 1
+            return replace(run, operator=replace(state, acts=acts, acts_announced=more))
         case PlannedActEnded():
-            left = {name: act for name, act in aside.acts.items() if name != data.act}
-            return replace(run, operator=replace(aside, acts=left))
+            left = {name: act for name, act in state.acts.items() if name != data.act}
+            return replace(run, operator=replace(state, acts=left))
         case _:
             assert_never(data)

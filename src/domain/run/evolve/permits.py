@@ -1,4 +1,4 @@
-"""Folds proposals, consents, waivers and what was taken back into a run's state."""
+"""Folds proposals, consents, waivers and revocations into a run's state."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -41,7 +41,7 @@ def permitted(run: Run, data: Permission, event: Event) -> Run:
     """Apply one event of a permission.
 
     Raises:
-        Misfit: It names something that is not there, or is used up.
+        Misfit: It names something that does not exist, or is used up.
     """
     by, at = event.envelope.actor.principal, event.at
     match data:
@@ -138,6 +138,6 @@ def _attempted(run: Run, data: AttemptRefused, at: datetime) -> Run:
         since = at - ATTEMPT_AGAIN
     except OverflowError as error:
         raise InvalidTransition(f"{at.isoformat()} is at the start of the calendar") from error
-    # What is older than that limits nothing any more.
+    # Older attempts limit nothing any more.
     kept = {known: then for known, then in run.attempts.items() if then > since}
     return replace(run, attempts={**kept, key: at})

@@ -1,4 +1,4 @@
-"""How a signal changes a run."""
+"""Folds signals into a run's state."""
 
 from dataclasses import replace
 from datetime import datetime

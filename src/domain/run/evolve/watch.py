@@ -44,7 +44,7 @@ class SeenCheck(NamedTuple):
     Attributes:
         version: From 1.
         at: When it was true outside.
-        data: The check, or what has all of its fields with the same values.
+        data: The check, or an object with the same fields and values.
     """
 
     version: int
@@ -56,7 +56,7 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
     """Apply one event of a watch.
 
     Raises:
-        Misfit: It names another instance than the newest, or its token was given before.
+        Misfit: It names an instance other than the newest, or its token was used before.
     """
     match data:
         case CheckRecorded():
@@ -87,7 +87,7 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             )
             kept = {**run.checkpoints, data.step: checkpoint}
             newest = sorted(kept)[-CHECKPOINTS_KEPT:]
-            # Written anew after a rollback, a path stands for the new lineage.
+            # After a rollback a rewritten path belongs to the new lineage.
             rejected = {path: why for path, why in run.rejected.items() if path != data.path}
             return replace(
                 run,
@@ -116,7 +116,7 @@ def _without(known: Mapping[int, Checkpoint], path: str) -> Mapping[int, Checkpo
 
 
 def _with_unnamed(run: Run, data: CheckpointRejected, event: Event) -> Mapping[int, Checkpoint]:
-    """Remember what was refused only since nothing says which step its metadata names."""
+    """Remember checkpoints that were refused only because their metadata step is unknown."""
     left = _without(run.unnamed, data.path)
     found = run.last_check.event.new_checkpoints if run.last_check is not None else ()
     for one in found:
@@ -128,7 +128,7 @@ def _with_unnamed(run: Run, data: CheckpointRejected, event: Event) -> Mapping[i
 
 
 def _louder(data: FindingRaised) -> FindingOpened:
-    """Return a finding as it stands from here on."""
+    """Return a finding after it was raised."""
     return FindingOpened(
         kind=data.kind,
         rule=data.rule,
@@ -140,7 +140,7 @@ def _louder(data: FindingRaised) -> FindingOpened:
 
 
 def _trained_since(known: datetime | None, check: CheckRecorded, at: datetime) -> datetime | None:
-    """Return since when an instance trains, over the retries of the orchestrator.
+    """Return since when an instance trains, across the orchestrator's retries.
 
     While it waits for machines no checkpoint is due.
     """
@@ -151,10 +151,10 @@ def _trained_since(known: datetime | None, check: CheckRecorded, at: datetime) -
 
 
 def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
-    """Apply checks that were recorded one right after another; at least one.
+    """Apply consecutive checks; at least one.
 
     Raises:
-        Misfit: One of them is of another instance than the newest, or one is missing between them.
+        Misfit: A check is of an instance other than the newest, or a check between them is missing.
     """
     instance = last_instance_or_invalid(run)
     name, plan = instance.plan.instance, instance.plan
@@ -205,7 +205,7 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
         health=newest.health,
         progress=progress,
         last_check=LastCheck(newest, checks[-1].at, version),
-        # Older ones of these would be forgotten again at once.
+        # Older ones would be dropped again at once.
         recent_checks=with_checks(
             run.recent_checks,
             [past_check(data, at, place) for place, at, data in checks[-RECENT_CHECKS_MAX:]],

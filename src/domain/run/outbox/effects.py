@@ -1,4 +1,7 @@
-"""How far a run's effects are, folded from `effects/<run>`."""
+"""The results of a run's effects: pushes, tags, submits and stops.
+
+They are folded from `effects/<run>`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +26,7 @@ from watchkeeper.domain.values.observation.signals import Heard, hear
 Kept = TypeVar("Kept")
 
 EFFECTS = ("submit", "stop", "relaunch", "seal", "logbook", "tag", "milestone")
-"""Every effect that can fail and is tried again, by name."""
+"""Every effect that can fail and is retried, by name."""
 
 Trouble = EffectFailed | EffectUnknown | EffectRejected
 """Why an effect did not get through: nothing was sent, no answer came, or the answer was no."""
@@ -34,18 +37,18 @@ class Effects:
     """The newest result of each effect.
 
     Attributes:
-        pushed: The newest logbook that the remote holds; none before the first.
+        pushed: The newest logbook that the remote holds; `None` before the first.
         tag: The seal tag, once the remote holds it.
         milestones: Commits that the tags of milestones name, once the remote holds them.
         late_signals: How many signals came after the run was over.
         heard: How many of them each source had recorded in its newest minute.
         failing: Effects that did not get through yet, by name.
-        attempted: Effects that were tried and have no result yet, by name: either somebody is at
-            it, or its process died and whether it landed is unknown.
-        since: Since when an effect is tried or fails, by name.
+        attempted: Effects that were tried and have no result yet, by name. Either a process still
+            works on it, or the process died and the result is unknown.
+        since: Since when an effect has been tried or failing, by name.
         confirmed: Key of the newest effect that the other side confirmed, by name; pushes and tags
             have events of their own.
-        closed: Why a human gave an effect up, by name: it is not tried again.
+        closed: Why a human gave an effect up, by name: it is not retried.
         pushed_at: When the newest logbook was recorded as pushed.
     """
 

@@ -1,9 +1,9 @@
-"""The outbox: which effects are requested, and how far each has come.
+"""The outbox: the effects that the record requests, and their progress.
 
-There is no table of it. What is requested follows from the run's events, and how far it has come
-from `effects/<run>`, so the outbox cannot disagree with the record and no crash can lose a line of
-it. Every effect has a key that the other side can be asked about, since one that was tried without
-an answer is never simply tried again.
+There is no outbox table. The run's events say what is requested, and `effects/<run>` says how far
+it has come. So the outbox cannot disagree with the record, and no crash can lose a line of it.
+Every effect has a key that the other side can be asked about. An effect that was tried without an
+answer is never simply retried.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,10 +42,10 @@ from watchkeeper.domain.values.contract.contract import Contract, logbook_path_o
 
 BACKOFF_FIRST = timedelta(seconds=2)
 BACKOFF_LONGEST = timedelta(minutes=10)
-"""Longest waits between tries of a failed effect: they double from the first to the longest."""
+"""Longest waits between retries of a failed effect: they double from the first to the longest."""
 
 BACKOFF_LEAST = timedelta(milliseconds=500)
-"""No wait is shorter, however the dice fall."""
+"""No wait is shorter, whatever the random number."""
 
 REASON_MAX = 500
 """Characters kept of a reason."""
@@ -57,8 +57,8 @@ _DOUBLINGS_MAX = 20
 class EffectState(StrEnum):
     """How far an effect has come. What is confirmed is requested no longer.
 
-    `attempted` is told from the record alone: whoever finds it there and is not at it himself
-    knows no more than `unknown`.
+    `attempted` follows from the record alone. For a process that does not perform the attempt
+    itself it means no more than `unknown`.
     """
 
     REQUESTED = "requested"
@@ -69,14 +69,14 @@ class EffectState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One thing that the record asks to be done outside.
+    """One effect that the record requests outside.
 
     Attributes:
         run: The run's slug.
         act: What it is.
         key: What the other side can be asked about; the same whenever it is asked.
-        target: The serial queue that it stands in: one effect of a queue is tried at a time.
-        at_once: Somebody waits for it, so it does not wait for company.
+        target: Its serial queue: one effect of a queue is tried at a time.
+        at_once: Something waits for it, so it is not delayed for batching.
         state: How far it has come.
     """
 
@@ -89,11 +89,11 @@ class Effect:
 
 
 def requested(run: Run, effects: Effects) -> tuple[Effect, ...]:
-    """Return what the record asks to be done outside and no result confirms yet.
+    """Return the effects that the record requests and no result confirms yet.
 
     Args:
         run: The run as recorded.
-        effects: What became of its effects.
+        effects: The results of its effects.
     """
     if run.contract is None:
         return ()
@@ -112,12 +112,12 @@ def requested(run: Run, effects: Effects) -> tuple[Effect, ...]:
 
 
 def due(wanted: Iterable[Effect], effects: Effects, now: datetime) -> tuple[Effect, ...]:
-    """Return those of a run's effects whose next try has come."""
+    """Return those of a run's effects whose next try is due."""
     return tuple(effect for effect in wanted if not waits(effects, effect.act, now))
 
 
 def state_of(effects: Effects, effect: str) -> EffectState:
-    """Return how far an effect has come that is not confirmed."""
+    """Return the state of an effect that is not confirmed."""
     if effect in effects.attempted:
         return EffectState.ATTEMPTED
     match effects.failing.get(effect):
@@ -152,7 +152,7 @@ def logbook_key(contract: Contract, version: int) -> str:
 
 
 def target_of(contract: Contract, act: Act) -> str:
-    """Return the serial queue that an effect stands in; empty for an act that sends nothing."""
+    """Return the serial queue of an effect; empty for an act that sends nothing."""
     match act:
         case Act.SUBMIT | Act.STOP:
             part = contract.orchestrator
@@ -166,9 +166,9 @@ def target_of(contract: Contract, act: Act) -> str:
 
 
 def _is_waited_for(run: Run, effects: Effects) -> bool:
-    """Say whether a tag or a launch waits for the logbook, or nothing follows that it could join.
+    """Return whether a tag or launch waits for the logbook, or batching has no use.
 
-    A launch is on the remote from its decision to its first check, before anybody asks.
+    The logbook of a launch is pushed at once, from its decision to its first check.
     """
     if milestone_waiting(run, effects) is not None:
         return True
@@ -200,16 +200,16 @@ class Waiting:
 def commit_now(
     waiting: Iterable[Waiting], last: datetime | None, now: datetime, every: timedelta
 ) -> tuple[str, ...]:
-    """Return the runs whose logbooks go into a branch's commit now; none while it has to wait.
+    """Return the runs whose logbooks go into a branch's commit now; empty while it waits.
 
     Args:
         waiting: The logbooks of one branch that are behind.
-        last: When a commit of ours on the branch was last recorded; none before the first.
+        last: When our last commit on the branch was recorded; `None` before the first.
         now: The time.
         every: A branch gets at most one commit in this time, unless somebody waits for one.
     """
-    # What is wrong with one run's file says nothing about the others; a silent remote is silent
-    # for all of them, so that they wait for it together.
+    # An error of one run's file does not affect the others. A silent remote is silent for all of
+    # them, so they wait for it together.
     asked = [one for one in waiting if not _holds(one, now)]
     if any(_is_silent(one, now) for one in asked):
         return ()
@@ -225,7 +225,7 @@ def _trouble(one: Waiting, now: datetime) -> Trouble | None:
 
 
 def _holds(one: Waiting, now: datetime) -> bool:
-    """Say whether a run's own trouble holds it back: its file, or a fault of ours."""
+    """Return whether a run's own trouble holds it back: its file, or an error of ours."""
     failed = _trouble(one, now)
     return failed is not None and (isinstance(failed, EffectRejected) or not failed.target)
 
@@ -239,7 +239,7 @@ def _is_silent(one: Waiting, now: datetime) -> bool:
 
 
 def attempted(run: Run, effects: Effects, act: Act, key: str = "") -> EffectAttempted:
-    """Return the event that stands before a try."""
+    """Return the event that is recorded before a try."""
     return EffectAttempted(
         effect=act.value,
         key=key or key_of(run, effects, act),
@@ -251,12 +251,12 @@ def attempted(run: Run, effects: Effects, act: Act, key: str = "") -> EffectAtte
 def wait_before(attempt: int, draw: float, retry_after: timedelta | None = None) -> timedelta:
     """Return how long to wait after a failure: full jitter below a limit that doubles.
 
-    Many that failed at one moment do not come back at one moment. Source of the rule: the
-    architecture blog of AWS, "Exponential Backoff And Jitter" (2015).
+    Effects that failed together do not retry together. Source of the rule: the architecture blog of
+    AWS, "Exponential Backoff And Jitter" (2015).
 
     Args:
         attempt: How many times in a row it failed, from 1.
-        draw: A random number from 0 to 1; recorded times carry what came of it.
+        draw: A random number from 0 to 1; recorded times hold its result.
         retry_after: What the other side asked for; never undercut.
     """
     doublings = min(attempt - 1, _DOUBLINGS_MAX)
@@ -271,12 +271,11 @@ def troubled(
     """Return the event of a try without a result.
 
     Args:
-        effects: What became of the run's effects so far: a try that stands there without a result
-            may have landed.
+        effects: The results of the run's effects so far. A try without a result may have succeeded.
         act: Which effect.
         reason: Why.
-        retry_at: When it is looked at again.
-        target: Its serial queue; empty where the other side has no part in the trouble.
+        retry_at: When it is retried.
+        target: Its serial queue; empty if the other side is not part of the trouble.
     """
     tries, tried = _tries(effects, act) + 1, effects.attempted.get(act)
     if tried is not None:
@@ -315,10 +314,10 @@ def next_attempt(effects: Mapping[str, Effects], act: str) -> int:
 
 
 def no_longer_asked(run: Run, effects: Effects) -> list[EffectRecovered]:
-    """Return the ends of effects that are under way on record though nothing asks for them.
+    """Return the end events of recorded effects that nothing requests any more.
 
-    So it is after a job ended by itself that was to be stopped, or where a run was given up: then
-    the human's reason closes its logbook.
+    This happens if a job ends by itself before its stop, or if a run was given up. In the second
+    case the human's reason closes its logbook.
     """
     wanted = {act.value for act in wanted_acts(run, effects)}
     open_ones = {*effects.failing, *effects.attempted}

@@ -1,4 +1,7 @@
-"""What is due next for a run."""
+"""What to do next for a run.
+
+A policy asks, `decide` rules, an adapter acts.
+"""
 
 from datetime import datetime
 from enum import StrEnum
@@ -35,36 +38,36 @@ class Act(StrEnum):
 
 
 OUTBOUND = (Act.SUBMIT, Act.STOP, Act.LOGBOOK, Act.TAG, Act.MILESTONE)
-"""What changes something outside. The other acts read there, and record."""
+"""Acts that change something outside. The other acts only read there, and record."""
 
 JOB_ACTS = frozenset({Act.SUBMIT, Act.STOP, Act.CHECK, Act.RELAUNCH, Act.VERIFY})
-"""What is done to a job, one after another; the other acts concern git."""
+"""Acts on a job, one after another; the other acts concern git."""
 
 
 def due_acts(run: Run, effects: Effects, now: datetime) -> list[Act]:
     """Return what is due for a run, in the order in which it should be done.
 
     Args:
-        run: The run as recorded; what is due survives any crash, since it is derived from it.
-        effects: What became of its effects; a failed one waits for its retry.
+        run: The run as recorded. What is due is derived from it, so it survives any crash.
+        effects: The results of its effects; a failed one waits for its retry.
         now: The time.
     """
     return [act for act in wanted_acts(run, effects, now) if not waits(effects, act, now)]
 
 
 def wanted_acts(run: Run, effects: Effects, now: datetime | None = None) -> list[Act]:
-    """Return what the record asks for, whether it waits for a retry or not.
+    """Return the acts that the record requests, including those that wait for a retry.
 
     Args:
         run: The run as recorded.
-        effects: What became of its effects.
-        now: The time, for checks; none to leave them out.
+        effects: The results of its effects.
+        now: The time, for checks; `None` leaves them out.
     """
     return _job_acts(run, now) + _git_acts(run, effects)
 
 
 def next_time(run: Run, effects: Effects) -> datetime | None:
-    """Return when something falls due that is not due yet; none when nothing is planned."""
+    """Return the time of the next act that is not due yet; `None` if nothing is planned."""
     times = [failed.retry_at for failed in effects.failing.values()]
     if run.watch.next_due is not None and _is_checked(run):
         times.append(run.watch.next_due)
@@ -72,13 +75,13 @@ def next_time(run: Run, effects: Effects) -> datetime | None:
 
 
 def waits(effects: Effects, act: Act, now: datetime) -> bool:
-    """Say whether an act failed and its next try has not come."""
+    """Return whether an act failed and its next try is not due yet."""
     failed = effects.failing.get(act.value)
     return failed is not None and failed.retry_at > now
 
 
 def _is_checked(run: Run) -> bool:
-    # A watch that has ended looks for nothing but the end that a human asked for since.
+    # A watch that has ended only checks for an end that a human requested since.
     if run.watch.ended and not end_asked(run, run.instances[-1].plan.instance):
         return False
     if isinstance(run.phase, Interrupted):
@@ -129,14 +132,14 @@ def _git_acts(run: Run, effects: Effects) -> list[Act]:
 
 
 def _is_given_up(run: Run, effects: Effects) -> bool:
-    """Say whether a human gave the run up, and with it a logbook that the remote refuses."""
+    """Return whether a human gave up the run, and with it a logbook that the remote refuses."""
     name = Act.LOGBOOK.value
     refused = name in effects.closed or isinstance(effects.failing.get(name), EffectRejected)
     return isinstance(run.phase, Abandoned) and refused
 
 
 def is_public(run: Run) -> bool:
-    """Say whether its logbook may be pushed: not before a human approved a launch, or waived that.
+    """Return whether its logbook may be pushed: only after a human's approval or waiver.
 
     An amendment of the contract voids both.
     """

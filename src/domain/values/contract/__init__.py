@@ -1,1 +1,1 @@
-"""What was promised: the contract, its lanes and limits, the plan of a launch."""
+"""The contract, its lanes and limits, and the plan of a launch."""

@@ -1,4 +1,4 @@
-"""The contract: what was promised before a run is launched."""
+"""The contract: what a run promises before it is launched."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -25,7 +25,7 @@ RefName = Annotated[
         pattern=r"^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=200
     ),
 ]
-"""A branch or tag as git takes it, narrower than git itself: no blanks, no `..`, no `@{`."""
+"""A branch or tag name, more restricted than in git itself: no blanks, no `..`, no `@{`."""
 
 GitSha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
@@ -111,7 +111,7 @@ class HardwarePart(Value):
 
 
 NOBODY_SAYS = "nobody says"
-"""The source of a final step that stands for none: a judge of foreign observations needs no run."""
+"""The source of a missing final step: a judgement of foreign observations needs no run."""
 
 
 class FinalStepPart(Value):
@@ -375,7 +375,7 @@ def logbook_path_of(contract: Contract) -> str:
 
 
 def seals_itself(contract: Contract) -> bool:
-    """Say whether the run is sealed without being asked."""
+    """Return whether the run is sealed automatically."""
     if contract.seal.auto is not None:
         return contract.seal.auto
     return contract.lane in (Lane.HERO, Lane.DAILY)

@@ -1,4 +1,7 @@
-"""What counts as wrong in a run's metrics."""
+"""The contract's settings for what counts as wrong in a run's metrics.
+
+The lane's default applies to each setting that is left out.
+"""
 
 from typing import Annotated, Literal
 
@@ -9,7 +12,7 @@ from watchkeeper.domain.values.basic import Step, Value
 MetricRole = Literal[
     "loss", "grad_norm", "throughput", "mfu", "z_loss", "router", "update_norm", "skipped"
 ]
-"""What a metric tells, whatever a framework calls it."""
+"""The role of a metric, whatever a framework calls it."""
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(gt=0, le=100)]

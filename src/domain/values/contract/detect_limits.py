@@ -1,4 +1,7 @@
-"""The limits of the metric detectors for one run: contract, else lane."""
+"""The limits of the metric detectors for one run.
+
+Each limit comes from the run's contract, or else from its lane.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -8,8 +11,8 @@ from typing import Any
 from watchkeeper.domain.values.contract.contract import Contract, Lane
 
 WARMUP_SHARE = 0.01
-"""Share of the final step that counts as warm-up where nothing says more: the usual choice of
-schedules (Levanter's default `warmup: 0.01`, and recipes of 0.5 to 3 %)."""
+"""Share of the final step that counts as warm-up by default: the usual choice of schedules
+(Levanter's default `warmup: 0.01`, and recipes of 0.5 to 3 %)."""
 
 WARMUP_MIN = 100
 """Steps of warm-up at least: even short runs swing at first."""
@@ -81,9 +84,9 @@ def limits_of(contract: Contract) -> Limits:
 
 
 def stated(said: object, usual: object, names: Iterable[str]) -> list[Any]:
-    """Return what a part of a contract states of these names, else what is usual.
+    """Return the values that a contract's part states for these names, else the defaults.
 
-    Asked several times at each check: `dataclasses.replace` would take five times as long.
+    It runs several times at each check: `dataclasses.replace` would take five times as long.
     """
     return [
         value if (value := getattr(said, name)) is not None else getattr(usual, name)
@@ -110,7 +113,7 @@ def warmup_of(contract: Contract, config: Mapping[str, str]) -> int:
     """Return for how many steps after a start from scratch fast changes are expected.
 
     Args:
-        contract: States it, or knows the final step.
+        contract: It states the warm-up, or the final step.
         config: The launched configuration, flattened.
     """
     if contract.detect.warmup_steps is not None:

@@ -1,4 +1,7 @@
-"""Nested values as one level of dotted keys."""
+"""Flattens nested values to one level of dotted keys.
+
+People name differences by such keys.
+"""
 
 from typing import cast
 

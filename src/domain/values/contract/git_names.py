@@ -1,10 +1,10 @@
-"""Which names of branches and files git takes, and where a logbook may lie."""
+"""Checks names of git branches and files, and allowed logbook paths."""
 
 import re
 from collections.abc import Sequence
 
 LOGBOOK_FOLDER = ".agents/logbooks"
-"""The folder that holds logbooks without any setting of the home."""
+"""The default folder of logbooks."""
 
 _NOT_IN_A_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{")
 """What `git check-ref-format` refuses anywhere in a name."""
@@ -14,7 +14,7 @@ _GIT_FOLDERS = (".git", "git~1")
 
 
 def branch_problem(name: str) -> str:
-    """Return what is expected instead of a branch name; empty where git takes the name.
+    """Return what is expected instead of a branch name; empty if git accepts the name.
 
     The rules are those of `git check-ref-format --branch`. `HEAD` is refused as well: such a branch
     makes every later use of `HEAD` ambiguous.
@@ -27,12 +27,12 @@ def branch_problem(name: str) -> str:
 
 
 def path_problem(path: str) -> str:
-    """Return what is expected instead of a file's path in a repository; empty where git takes it.
+    """Return what is expected instead of a repository path; empty if git accepts it.
 
     Git refuses `.git` also in the forms that other file systems read as `.git`.
     """
     parts = path.split("/")
-    # Git takes a longer name, and then nobody can check the branch out.
+    # Git accepts a longer name, but then the branch cannot be checked out.
     odd = not path.isprintable() or "\\" in path or any(len(p.encode()) > 255 for p in parts)
     if odd or any(part in ("", ".", "..") or _is_git_folder(part) for part in parts):
         return (
@@ -43,7 +43,7 @@ def path_problem(path: str) -> str:
 
 
 def logbook_problem(path: str, branch: str, folders: Sequence[str]) -> str:
-    """Return why a logbook may not be pushed to a place; empty where it may.
+    """Return why a logbook may not be pushed to a place; empty if it may.
 
     Args:
         path: Its path in the repository.

@@ -14,10 +14,10 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def read_interval(text: str) -> tuple[int | None, timedelta | None]:
-    """Read the interval of temporary checkpoints as a contract has it.
+    """Parse the interval of temporary checkpoints in a contract.
 
     Returns:
-        Steps or a time; two times none where it says neither.
+        Steps or a time; both are `None` for any other text.
 
     >>> read_interval("15 min"), read_interval("50 steps"), read_interval("now and then")
     ((None, datetime.timedelta(seconds=900)), (50, None), (None, None))

@@ -1,4 +1,7 @@
-"""The defaults of a lane where the contract is silent."""
+"""A lane's defaults for the switches that a contract leaves out.
+
+These are the switches on which practice differs.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,8 +67,8 @@ def policy_of(contract: Contract) -> Policy:
 
 
 def forbids_resuming(contract: Contract) -> bool:
-    """Say whether going on needs a new run: the resume policy is `never`, under one tracker id.
+    """Return whether going on needs a new run: resume policy `never` and one tracker id.
 
-    Where each instance has a tracker id of its own, none of them resumes another's.
+    If each instance has its own tracker id, no instance resumes another's.
     """
     return contract.tracker.resume == "never" and policy_of(contract).tracker_id == "per_run"

@@ -1,4 +1,7 @@
-"""How long a run may be silent, and how much disk must be free."""
+"""How long a run may be quiet, and how much disk space must be free.
+
+The lane's default applies to each setting that is left out.
+"""
 
 from datetime import timedelta
 from typing import Annotated

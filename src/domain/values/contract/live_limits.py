@@ -1,4 +1,7 @@
-"""The limits of movement for one run: contract, else lane."""
+"""The limits of progress for one run.
+
+Each limit comes from the run's contract, or else from its lane.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,7 +38,8 @@ _BASE = LiveLimits(
     compiling=timedelta(minutes=40),
     stall=timedelta(minutes=15),
     stall_cadences=2,
-    # Clients upload again for minutes after an outage; who logs each step is never silent so long.
+    # Clients retry uploads for minutes after an outage; a run that logs each step is never silent
+    # so long.
     tracker_silent=timedelta(hours=2),
     checkpoint_slack=2.0,
     checkpoint_write=timedelta(minutes=30),
@@ -47,7 +51,7 @@ LANE_LIVE: Mapping[Lane, LiveLimits] = MappingProxyType(
     {
         Lane.HERO: _BASE,
         Lane.DAILY: _BASE,
-        # Small and short: what has not started within half an hour is looked at.
+        # Small and short: a job that has not started within half an hour needs attention.
         Lane.CANARY: replace(_BASE, initialising=timedelta(minutes=30)),
         Lane.ORDINARY: _BASE,
     }
@@ -62,6 +66,6 @@ def live_limits_of(contract: Contract) -> LiveLimits:
 
 
 def stall_limit(contract: Contract) -> timedelta:
-    """Return how long steps must stand still before a run counts as hung."""
+    """Return how long steps must not advance before a run counts as hung."""
     limits = live_limits_of(contract)
     return max(limits.stall, limits.stall_cadences * cadence_of(contract))

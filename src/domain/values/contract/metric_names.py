@@ -1,7 +1,7 @@
-"""The role of a metric by its name, over many frameworks.
+"""Recognises a metric by its name, across the names frameworks use.
 
-Names are split into words, so that `train/loss`, `train_loss` and `lm loss` are one case. What is
-logged of an evaluation, of one layer, or as a running total is none of the training metrics.
+Names are split into words, so that `train/loss`, `train_loss` and `lm loss` are one case. A value
+is not a training metric if it was logged of an evaluation, of one layer, or as a running total.
 """
 
 import re
@@ -19,7 +19,7 @@ _NOT_TRAINING = re.compile(
 """Words of evaluations. Their gaps and jumps are their own."""
 
 _PARTS = re.compile(r"\b(?:layers?|blocks?|heads?|weight|bias|embeddings?)\b")
-"""Words of a metric of one part of the model, of which there are hundreds."""
+"""Words of a metric for one part of the model; there are hundreds of such metrics."""
 
 _NOT_THE_LOSS = re.compile(
     r"\b(?:z|aux|auxiliary|router|balanc\w+|load|scaler?|mtp|weighted|lr|time|count|max|min|std|var"
@@ -51,7 +51,7 @@ def _loss_rank(words: list[str], held: frozenset[str]) -> float | None:
         return None
     if not held & {"loss", "losses", "nll"} and "cross entropy" not in text:
         return None
-    # Of several the one of the whole model in training: `train/loss` before `train/text_loss`.
+    # Prefer the metric of the whole model in training: `train/loss` before `train/text_loss`.
     usual = {"train", "training", "loss", "lm", "reduced", "total", "step", "global"}
     return 10.0 * len(held - usual) + len(words) - 2.0 * ("train" in held or "training" in held)
 
@@ -154,18 +154,18 @@ def _by_rule(names: tuple[str, ...]) -> dict[str, str]:
 def recognise(
     names: Iterable[str], stated: Mapping[MetricRole, str] | None = None
 ) -> dict[str, str]:
-    """Return the name of the metric that tells each thing, as far as one does.
+    """Return the metric's name for each role that has one.
 
     Args:
         names: All metrics that were logged.
-        stated: The contract's own words on it (`detect.metrics`), which come first.
+        stated: The contract's own settings (`detect.metrics`), which come first.
 
     Returns:
         Name by role; see `MetricRole`.
     """
     found = dict(_by_rule(tuple(sorted(names))))
     for role, name in (stated or {}).items():
-        # Another metric in its place would be judged by limits that are meant for this one.
+        # Another metric in its place would be judged by this one's limits.
         found.pop(role, None)
         if name in names:
             found[role] = name
@@ -174,18 +174,18 @@ def recognise(
 
 @lru_cache(maxsize=512)
 def is_duration(name: str) -> bool:
-    """Say whether a throughput metric is a time for each step, so that more of it is slower."""
+    """Return whether a throughput metric is a time per step, so that more is slower."""
     return _STEP_TIME.search(" ".join(_words(name))) is not None
 
 
 @lru_cache(maxsize=512)
 def falls_on_collapse(name: str) -> bool:
-    """Say whether a router metric falls when routing collapses, such as its entropy."""
+    """Return whether a router metric falls when routing collapses, such as its entropy."""
     return bool(frozenset(_words(name)) & {"entropy", "utilization", "utilisation"})
 
 
 @lru_cache(maxsize=512)
 def is_loss_scale(name: str) -> bool:
-    """Say whether a metric is the loss scale of float16: overflowing gradients are its way then."""
+    """Return whether a metric is float16's loss scale: overflowing gradients are then normal."""
     words = frozenset(_words(name))
     return bool(words & {"scale", "scaler"}) and bool(words & {"loss", "grad"})

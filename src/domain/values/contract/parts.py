@@ -1,4 +1,4 @@
-"""Contract parts: policy, model and cost, signals, stopping point."""
+"""Parts of a contract: choices between ways of working, and expected cost."""
 
 from typing import Annotated, Literal
 

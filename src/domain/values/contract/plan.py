@@ -1,4 +1,4 @@
-"""A launch plan: exactly what one instance will be, fixed before it is asked for."""
+"""A launch plan: what one instance will be, fixed before it is requested."""
 
 import hashlib
 import json
@@ -12,7 +12,8 @@ from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.contract.lane_policy import policy_of
 
 _COMMON = frozenset({"instance", "submission_id", "command", "resume_from", "resume_step"})
-"""What a relaunch may change without a new approval; the base command is compared apart."""
+"""Fields that a relaunch may change without a new approval; the base command is compared
+separately."""
 
 TRACKER_VARIABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -135,7 +136,7 @@ def make_plan(
         submission_id: Fixed by the caller, before anything is recorded.
         resume_from: The checkpoint decided on; for the first instance `initialize_from`.
         resume_step: Its numeric step.
-        carried: What the instance before carried of an adopted job.
+        carried: What the previous instance kept of an adopted job.
     """
     argument = contract.resume.argument
     extra = (argument, resume_from) if argument and resume_from else ()
@@ -174,22 +175,22 @@ def own_tracker_id(contract: Contract, number: int) -> str:
 
 
 def tracked(contract: Contract, plan: LaunchPlan) -> Contract:
-    """Return a contract under whose tracker id an instance is found."""
+    """Return the contract with the tracker id of an instance."""
     tracker = contract.tracker.model_copy(update={"id": plan.tracker_id})
     return contract.model_copy(update={"tracker": tracker})
 
 
 DIGEST_SHOWN = 12
-"""Digits by which a plan is shown and named. Of four, a second plan is found in seconds."""
+"""Digits by which a plan is shown and named. With four, a colliding plan is found in seconds."""
 
 
 def names_plan(named: str, digest: str) -> bool:
-    """Return whether somebody named a plan by all digits that are shown of it."""
+    """Return whether a name has all the digits that are shown of a plan."""
     return len(named) >= DIGEST_SHOWN and digest.startswith(named)
 
 
 def plan_digest(plan: LaunchPlan) -> str:
-    """Return the identity of a plan: a SHA-256, in hex, over all that it says.
+    """Return the identity of a plan: the SHA-256, in hex, of all its fields.
 
     Fields that have their defaults are left out, so that a later release with one more optional
     field gives the same identity to the same plan.
@@ -200,7 +201,7 @@ def plan_digest(plan: LaunchPlan) -> str:
 def identity_digest(plan: LaunchPlan) -> str:
     """Return the identity that a relaunch must keep: all but instance and resume point."""
     said = plan.model_dump(mode="json", exclude_defaults=True)
-    # An id that each instance has for itself follows from the one that all of them share.
+    # An instance's own id follows from the shared one.
     own = {"tracker_id"} if plan.tracker_base else set[str]()
     kept = {name: value for name, value in said.items() if name not in _COMMON | own}
     return _digest(kept)

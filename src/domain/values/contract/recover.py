@@ -1,4 +1,7 @@
-"""What recovery may do, and which changes can alter the training."""
+"""The contract's settings for recovery.
+
+What recovery may do beyond its rules, and which changes count as able to change the training.
+"""
 
 from typing import Annotated, Literal
 

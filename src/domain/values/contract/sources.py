@@ -1,4 +1,4 @@
-"""Contract parts that name further sources: gauges and disks."""
+"""Parts of a contract that name further sources: job gauges and disks."""
 
 import re
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The contract's part about where the watch ends before the run does."""
+"""The part of a contract that ends the watch before the run ends."""
 
 from typing import Literal
 

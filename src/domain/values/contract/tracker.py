@@ -1,4 +1,4 @@
-"""The tracker's part of a contract: where the run logs, and under which identity."""
+"""The tracker part of a contract: where the run logs, and under which id."""
 
 import re
 from typing import Annotated, Literal
@@ -10,10 +10,10 @@ from watchkeeper.domain.values.basic import Value
 _Line = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 _REFUSED_IN_NAMES = re.compile(r"[/\\#?%:\s]")
-"""What W&B takes in no entity, project or run id: its paths and links are made of them."""
+"""Characters that W&B allows in no entity, project or run id: its paths and links contain them."""
 
 _NAME_MAX = 128
-"""The longest entity, project or run id that W&B takes."""
+"""The longest entity, project or run id that W&B accepts."""
 
 _HTTP = re.compile(r"https?://[^\s/?#@]+(?:/[^\s?#@]*)?")
 
@@ -106,7 +106,7 @@ def _offline_problem(part: TrackerPart) -> str:
 
 
 def tracker_place(part: TrackerPart) -> str:
-    """Return where the contract says that the run is found in the tracker, for people."""
+    """Return the run's place in the tracker by the contract, for people."""
     if part.kind == "jsonl":
         return part.url
     if part.mode == "offline":

@@ -1,1 +1,1 @@
-"""What is seen outside at one time, before any rule judges it."""
+"""What was observed outside at one time, before any rule judges it."""

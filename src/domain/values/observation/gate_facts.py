@@ -1,6 +1,6 @@
 """What the launch rules read outside, one value for each source.
 
-Each is had only where its source answered: whether it did stands in the reading of the same name.
+A value is present only if its source answered. The reading of the same name records whether it did.
 """
 
 from pydantic import AwareDatetime

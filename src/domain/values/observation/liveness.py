@@ -1,4 +1,4 @@
-"""Which of a run's clocks moved at a check, and why it is quiet where none did."""
+"""Which of a run's clocks moved at a check, and why none did."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -89,5 +89,5 @@ class Liveness(Value):
 
 
 def witness_of(liveness: Liveness, name: str) -> Witness | None:
-    """Return a clock by its name; none where it was never looked at."""
+    """Return a clock by its name; `None` if it was never read."""
     return next((one for one in liveness.witnesses if one.name == name), None)

@@ -1,4 +1,4 @@
-"""What one check measured in a run's metrics: bounded statistics."""
+"""The metric statistics of one check: windowed and bounded, no series."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ SAMPLES_MAX = 32
 """Pairs of step and loss kept by a check, for the comparison after a later resume."""
 
 NOT_FINITE_MAX = 4
-"""Metrics named in a check for values that are no numbers."""
+"""Metrics named in a check for NaN or infinite values."""
 
 
 class Level(Value):
@@ -208,8 +208,8 @@ class Measured(Value):
 
 
 FINITE_AGAIN = 30
-"""Points that are numbers again before a NaN counts as over."""
+"""Finite points after which a NaN counts as over."""
 
 
 FINITE_AGAIN_CHECKS = 3
-"""The same where only the checks' own values are known."""
+"""The same if only the checks' own values are known."""

@@ -189,17 +189,17 @@ class SealFacts(Value):
 
 
 def reading_of(observation: Observation, source: str) -> Reading:
-    """Return what a source said about itself; one that was not asked is unavailable."""
+    """Return a source's reading; a source that was not asked is unavailable."""
     return _of_source(observation.readings, source)
 
 
 def gate_reading_of(facts: GateFacts, source: str) -> Reading:
-    """Return how a source of a launch answered; one that was not asked is unavailable."""
+    """Return the reading of a launch's source; one that was not asked is unavailable."""
     return _of_source(facts.readings, source)
 
 
 def source_reading(readings: tuple[Reading, ...], source: str) -> Reading:
-    """Return a source's reading of some that are on record; unavailable where there is none."""
+    """Return a source's reading from recorded ones; unavailable without one."""
     return _of_source(readings, source)
 
 

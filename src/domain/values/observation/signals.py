@@ -1,8 +1,8 @@
-"""Signals: claims from outside, before they are judged.
+"""Signals: claims from outside about what happened, before they are judged.
 
-Claims meet in a run as a map that keeps, for each subject, the newest word about it by the time at
-which it happened outside. So repeats, lateness and disorder change nothing that is known better,
-and the same signals in any order leave the same claims.
+A signal is a claim, not a fact. A run keeps claims as a map. For each subject the map holds the
+claim with the newest time outside. So a late, repeated or reordered signal changes nothing that is
+known better. The same signals in any order leave the same claims.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from watchkeeper.domain.values.basic import Value
 
 CLAIMS_MAX = 256
 """Claims of one family remembered in a run's state: the newest; older ones stay in the events. Each
-family has its own, so that a thousand dead processes push no deleted checkpoint out of mind."""
+family has its own limit, so that a thousand dead processes do not displace a deleted checkpoint."""
 
 RECORDED_A_MINUTE = 60
 """Signals of one source that a run records in a minute; the last of them counts for all others."""
@@ -30,7 +30,7 @@ Heard = Mapping[str, tuple[datetime, int]]
 """By source: the newest minute in which signals were recorded, and how many."""
 
 Short = Annotated[str, StringConstraints(max_length=300)]
-"""A text of an outside that is kept: a line, a name or a path."""
+"""Characters kept of a text from outside: a line, a name or a path."""
 
 Key = Annotated[str, StringConstraints(min_length=1, max_length=600)]
 
@@ -95,7 +95,7 @@ URGENT = frozenset(
         SignalKind.TRACKER_ALERT,
     }
 )
-"""What brings the next check of a live run forward: the check then asks the sources themselves."""
+"""Kinds that bring the next check of a live run forward: the check then asks the sources."""
 
 TOLD = frozenset(
     {
@@ -120,11 +120,11 @@ TOLD = frozenset(
         SignalKind.HISTORY_REWRITTEN,
     }
 )
-"""What has an entry of its own in the logbook; the rest is seen by the checks, or is in events."""
+"""Kinds with an entry of their own in the logbook; checks or events cover the rest."""
 
 _FAMILIES: Mapping[str, tuple[SignalKind, ...]] = MappingProxyType(
     {
-        # At one moment, a later name wins: what is safer to believe.
+        # At equal times the later name wins, which is safer to believe.
         "checkpoint": (SignalKind.CHECKPOINT_WRITTEN, SignalKind.CHECKPOINT_GONE),
         "node": (
             SignalKind.NODE_STARTING,
@@ -154,8 +154,7 @@ _FAMILIES: Mapping[str, tuple[SignalKind, ...]] = MappingProxyType(
         ),
     }
 )
-"""Kinds that speak of one thing, so that the newest of them holds. Any other kind is a family of
-its own."""
+"""Kinds about one subject, of which the newest holds. Any other kind is a family of its own."""
 
 _PLACES: Mapping[SignalKind, tuple[str, int]] = MappingProxyType(
     {kind: (family, rank) for family, kinds in _FAMILIES.items() for rank, kind in enumerate(kinds)}
@@ -229,7 +228,7 @@ class Poison:
 
 
 Parsed = tuple[Signal, ...] | Ignored | Poison
-"""What a message turned out to be: some transports pack several signals into one."""
+"""The result of parsing a message: some transports pack several signals into one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +253,11 @@ class Claim:
 
 
 Claims = Mapping[str, Claim]
-"""The newest claim by subject; a subject is told from others by its family."""
+"""The newest claim by subject; the key includes the family."""
 
 
 def subject_key(kind: SignalKind, subject: str) -> str:
-    """Return under what a claim is remembered.
+    """Return the key under which a claim is remembered.
 
     >>> subject_key(SignalKind.NODE_LOST, "n1") == subject_key(SignalKind.NODE_PREEMPTED, "n1")
     True
@@ -292,7 +291,7 @@ def hear(heard: Heard, source: str, at: datetime) -> Heard:
 
 
 def absorb(claims: Claims, claim: Claim) -> Claims:
-    """Return the claims with one more taken in; the same ones when it says nothing newer.
+    """Return the claims with one more added; unchanged if it is not newer.
 
     The outcome is the same for any order of the same claims.
     """

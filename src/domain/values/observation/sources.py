@@ -1,6 +1,6 @@
-"""What further sources show: attempts, capacity, hosts, history, telemetry.
+"""Further sources on a run: attempts, capacity, hosts, metrics, telemetry.
 
-Each is one part of an observation. What a source did not say is none or empty, never a guess.
+Each is one part of an observation. What a source did not report is `None` or empty, never a guess.
 """
 
 from enum import StrEnum
@@ -14,16 +14,16 @@ HISTORY_POINTS_MAX = 10_000
 """Newest points of a tracker's history read at a check."""
 
 ATTEMPTS_MAX = 256
-"""Attempts told of a job: those that failed first, then the newest."""
+"""Attempts reported of a job: those that failed first, then the newest."""
 
 NODES_MAX = 256
-"""Machines told of a cluster."""
+"""Machines reported of a cluster."""
 
 OTHERS_MAX = 16
-"""Other jobs told."""
+"""Other jobs reported."""
 
 HOSTS_MAX = 256
-"""Hosts told of a cluster: those with the least free disk first."""
+"""Hosts reported of a cluster: those with the least free disk first."""
 
 Line = Annotated[str, Field(max_length=2_000)]
 

@@ -1,4 +1,4 @@
-"""What speaks against a tracker at a check."""
+"""Reasons to doubt a tracker: its data does not fit the recorded lineage."""
 
 from typing import Annotated, Literal
 
@@ -7,7 +7,7 @@ from pydantic import AwareDatetime, Field, NonNegativeInt, PositiveInt
 from watchkeeper.domain.values.basic import Step, Value
 
 Ground = Literal["state", "time", "step_back", "step_ahead", "loss"]
-"""Which of a tracker's words does not fit: its state, its newest time, its step, or its loss."""
+"""The part of a tracker's data that does not fit: state, newest time, step or loss."""
 
 
 class Doubt(Value):
@@ -49,5 +49,5 @@ class TrackerFit(Value):
 
 
 def doubt_of(fit: TrackerFit, ground: Ground) -> Doubt | None:
-    """Return the doubt on one ground; none where nothing speaks against it."""
+    """Return the doubt on one ground, or `None`."""
     return next((one for one in fit.doubts if one.ground == ground), None)

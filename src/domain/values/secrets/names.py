@@ -1,20 +1,21 @@
-"""Which names promise a secret, and which values under such a name are none.
+"""Which names announce a secret, and which values under them are harmless.
 
-Names are read as words, so that WANDB_API_KEY and hubToken promise one and MONKEY, tokenizer and
-num_tokens do not. A value that only points at a secret, or says that there is none, is evidence.
+Names are read as words. WANDB_API_KEY and hubToken announce a secret; MONKEY, tokenizer and
+num_tokens do not. A value that only points at a secret, or says that there is no secret, is kept as
+evidence.
 """
 
 import re
 from functools import lru_cache
 
 _NAME_CHARS_MAX = 120
-"""Only the end of a longer name is read; no real variable comes near."""
+"""Only the end of a longer name is read; no real variable name is so long."""
 
 _HARMLESS_CHARS_MAX = 512
-"""A longer value is never taken for harmless, which bounds the work spent on finding out."""
+"""A longer value never counts as harmless, which bounds the work of the check."""
 
 _VALUE_CHARS_MIN = 3
-"""A shorter value only stands for one, as `x` does in examples; a password may be so short."""
+"""A shorter value is only a placeholder, like `x` in examples; a password may be so short."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
@@ -35,7 +36,7 @@ _KEY_OWNERS = (
 _TOKEN_OWNERS = "access|auth|refresh|bearer|api|bot|session|id|hub|hf|gh|github|gitlab|secret"
 _PASS_OWNERS = "db|user|smtp|mysql|postgres|pg|redis|admin|root|ftp|mail|ssh|login|proxy|registry"
 
-# Each word stands alone between underscores: the name is split first and joined again by them.
+# Each word is between underscores: the name is split and joined by them first.
 _STRONG = re.compile(
     r"(?:^|_)(?:secrets?|[a-z]*passw[a-z]*|passphrases?|credentials?|creds|cookies?|dsn|webhooks?"
     r"|o?authorization"
@@ -61,7 +62,7 @@ _PLAIN_KEYS = _words(
     " routing dict host hot rng prng random metric row column map lookup effect gpg dedup config"
 )
 _NEUTRAL_FIRST = _words("no skip disable enable num n max min total has is count missing")
-# Webhook and DSN addresses are secrets themselves, so `url` is handled beside this list.
+# Webhook and DSN addresses are secrets themselves, so `url` is handled outside this list.
 _NEUTRAL_LAST = _words(
     "name names ref refs path paths file files filename dir folder count len length size type"
     " id ids version policy enabled disabled required optional expiry expires expiration at ttl"
@@ -74,7 +75,7 @@ _NEUTRAL_LAST = _words(
     " rotation jar"
 )
 _HANDED_ON = _NEUTRAL_LAST | {"key", "value"}
-"""What a variable that is no secret itself, or only hands one on, ends with in code."""
+"""Name endings of variables in code that are no secret, or only pass one on."""
 
 _ADDRESS_LAST = frozenset({"uri", "url", "urls"})
 
@@ -104,7 +105,7 @@ _NOUN_KINDS = (
     ("key", "key"),
 )
 NAME_KINDS = frozenset({"secret", *_VENDORS.values(), *(kind for _, kind in _NOUN_KINDS)})
-"""Every kind that `kind_of_name` gives."""
+"""Every kind that `kind_of_name` returns."""
 
 _STATUSES = _words(
     "true false yes no none null nil undefined empty unset set missing required optional hidden"
@@ -166,7 +167,7 @@ _PLACEHOLDER = re.compile(r"<[A-Za-z _.-]{1,60}>|\[[A-Za-z _-]{1,40}\]", re.ASCI
 
 @lru_cache(maxsize=4096)
 def sensitive_name(name: str) -> bool:
-    """Say whether a name promises a secret, read as words: HF_TOKEN does, TOKENIZER does not.
+    """Return whether a name announces a secret: HF_TOKEN does, TOKENIZER does not.
 
     Args:
         name: Of a variable, flag, field, header or query parameter; dotted names are welcome.
@@ -195,20 +196,20 @@ def sensitive_name(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def weak_name(name: str) -> bool:
-    """Say whether a sensitive name has an everyday meaning too, as `token: the` has.
+    """Return whether a sensitive name also has an everyday meaning, as in `token: the`.
 
-    Under such a name only a value that looks like a credential is taken for one.
+    Under such a name only a value that looks like a credential counts as one.
     """
     joined = _joined(name)
     if joined in ("token", "cookie", "dsn") or _WEAK.search(joined) is not None:
         return True
-    # Without a word that says whose key it is, programs mostly mean a column by it.
+    # Without a word for the key's owner, programs mostly mean a column.
     return _KEY.search(joined) is not None and _STRONG.search(joined) is None
 
 
 @lru_cache(maxsize=4096)
 def kind_of_name(name: str) -> str:
-    """Return the kind of secret that a sensitive name promises, such as `wandb` or `password`."""
+    """Return the kind of secret that a name announces, such as `wandb` or `password`."""
     joined = _joined(name)
     for word in joined.split("_"):
         if word in _VENDORS:
@@ -220,13 +221,13 @@ def kind_of_name(name: str) -> str:
 
 
 def harmless(value: str, name: str, *, code: bool = False) -> bool:
-    """Say whether a value under a sensitive name is no secret itself.
+    """Return whether a value under a sensitive name is harmless.
 
     References, pointers, paths, numbers, masked values, names of variables and words such as
     `missing` are harmless. Whatever is in doubt is a secret.
 
     Args:
-        value: The text that stands under the name, without quotes.
+        value: The text under the name, without quotes.
         name: The sensitive name.
         code: The value may be an expression, as in `login(token=self.token)`.
     """
@@ -239,15 +240,15 @@ def harmless(value: str, name: str, *, code: bool = False) -> bool:
         return True
     if kind != "password" and _NUMBER.fullmatch(value):
         return True
-    if not _WORDS_ONLY.fullmatch(value) and _stands_for_another(value, kind):
+    if not _WORDS_ONLY.fullmatch(value) and _refers_to_another(value, kind):
         return True
     if _hands_on(value, code) or (code and _CODE.match(value)):
         return True
     return weak_name(name) and not credential_like(value)
 
 
-def _stands_for_another(value: str, kind: str) -> bool:
-    """Say whether a value is a reference, a path, an address, a placeholder or masked."""
+def _refers_to_another(value: str, kind: str) -> bool:
+    """Return whether a value is a reference, a path, an address, a placeholder or masked."""
     if not any(letter.isalnum() for letter in _REFERENCE.sub("", value)):
         return True
     if _MASKED.fullmatch(value) or _POINTER.fullmatch(value) or _PLACEHOLDER.fullmatch(value):
@@ -258,17 +259,17 @@ def _stands_for_another(value: str, kind: str) -> bool:
 
 
 def annotation(value: str) -> bool:
-    """Say whether a value is a type, as after the colon in `def login(token: str)`."""
+    """Return whether a value is a type, as in `def login(token: str)`."""
     return _TYPE.fullmatch(value) is not None
 
 
 def prose_word(value: str) -> bool:
-    """Say whether a value is a word that only a sentence goes on with, as in `--token or`."""
+    """Return whether a value is a word that continues a sentence, as in `--token or`."""
     return value.lower().rstrip(".,;:") in _PROSE
 
 
 def credential_like(value: str) -> bool:
-    """Say whether a value has the look of a credential: long, unbroken, letters with digits."""
+    """Return whether a value looks like a credential: long, unbroken, letters and digits."""
     if any(letter.isspace() for letter in value):
         return False
     if len(value) >= 32 or "://" in value:
@@ -282,7 +283,7 @@ def _joined(name: str) -> str:
 
 
 def _names_only(value: str) -> bool:
-    """Say whether a value is the name of a variable, or several: `WANDB_API_KEY,HF_TOKEN`."""
+    """Return whether a value is one or more variable names: `WANDB_API_KEY,HF_TOKEN`."""
     if not value[:1].isupper():
         return False
     parts = [part for part in re.split(r"[,\s]+", value) if part]
@@ -293,7 +294,7 @@ def _names_only(value: str) -> bool:
 
 
 def _hands_on(value: str, code: bool) -> bool:
-    """Say whether an argument only hands on a variable: `token=hf_token`, `key=run.api_key`."""
+    """Return whether an argument only passes a variable: `token=hf_token`, `key=run.api_key`."""
     if _DOTTED.fullmatch(value):
         return sensitive_name(value.rpartition(".")[2])
     if not code or _IDENTIFIER.fullmatch(value) is None:

@@ -1,8 +1,8 @@
-"""Finds secrets in text: by exact value, by shape, by position.
+"""Finds secrets in a text by exact value, by shape and by position.
 
-Every pattern takes time linear in the text: what repeats is possessive, bounded or started only
-at the edge of a run, and each value is scanned once. Patterns never see redaction marks: the
-caller hides each behind `HIDDEN`, which is neither a letter nor a space.
+Every pattern takes time linear in the text. Repeats are possessive, bounded, or started only at the
+edge of a run, and each value is scanned once. Patterns never see redaction marks: the caller hides
+each behind `HIDDEN`, which is neither a letter nor a space.
 """
 
 import re
@@ -24,13 +24,13 @@ from watchkeeper.domain.values.secrets.vendors import VENDOR_SHAPES
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A pattern that only a secret has.
+    """A pattern that only a secret matches.
 
     Attributes:
         kind: What it finds.
         keyword: A literal that each match holds: without it the pattern is not tried.
-        pattern: The whole match is the secret, or its group `secret` where it has one.
-        rank: Below `SHAPE` where another rule may know better whose it is.
+        pattern: The whole match is the secret, or its group `secret` if it has one.
+        rank: Below `SHAPE` if another rule may know the owner better.
     """
 
     kind: str
@@ -179,11 +179,11 @@ _ANY = re.compile(
     "|access|hf_|gh[pousr]_|github_pat|glpat|api_org|sk-|AIza|ya29|GOCSPX|AKIA|ASIA|xox|xapp|eyJ|LS0t|-pw|_pw",
     re.IGNORECASE,
 )
-"""Every rule but exact values needs one of these, so that most texts are done after one look."""
+"""Every rule except exact values needs one of these, so most texts need only one search."""
 
 _VENDORS = tuple(_shape(*row) for row in VENDOR_SHAPES)
 _PREFIXES = BytesAhoCorasick([one.keyword.encode() for one in _VENDORS])
-"""One look for all makers' prefixes: to try each of them on each line took half as long again."""
+"""One search for all vendor prefixes: separate searches on each line took 50 % longer."""
 
 KINDS = NAME_KINDS | {shape.kind for shape in (*_SHAPES, *_VENDORS)} | {"signedurl", "url", "basic"}
 """Every kind that a redaction mark can name."""
@@ -196,7 +196,7 @@ MARK = re.compile(
 
 
 def hidden(text: str) -> str:
-    """Return a text of the same length whose redaction marks no pattern can read."""
+    """Return a text of the same length with redaction marks hidden from all patterns."""
     if "redacted:" not in text:
         return text
     return MARK.sub(lambda match: HIDDEN * len(match[0]), text)
@@ -249,7 +249,7 @@ def _shapes(text: str) -> Iterator[Span]:
 
 
 def _addresses(text: str) -> Iterator[Span]:
-    """Find what makes a URL a credential, and leave its scheme, host and path as they are."""
+    """Find the secret part of a URL; its scheme, host and path are kept."""
     lower = text.lower()
     signed = any(word in lower for word in _SIGNED_WORDS)
     for match in _SIGNED.finditer(text) if signed else ():
@@ -271,7 +271,7 @@ def _addresses(text: str) -> Iterator[Span]:
 
 
 def _near_wandb(text: str) -> Iterator[Span]:
-    """Find W&B's old keys: 40 hex, as git commits are, so the words around them decide."""
+    """Find W&B's old keys: 40 hex, like git commits, so the words around them decide."""
     if "wandb" not in text.lower():
         return
     for match in _HEX40.finditer(text):
@@ -287,7 +287,7 @@ def _near_wandb(text: str) -> Iterator[Span]:
 
 
 def _speaks_of_a_key(line: str) -> bool:
-    """Say whether the words before 40 hex characters speak of a W&B key."""
+    """Return whether the words before 40 hex characters are about a W&B key."""
     place = line.lower().rfind("wandb")
     if place < 0:
         return False

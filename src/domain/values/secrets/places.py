@@ -1,4 +1,4 @@
-"""Finds secrets in a JSON structure: texts, keys and lists."""
+"""Finds secrets in a JSON structure: in texts, under keys, along lists."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,13 @@ Exact = tuple[tuple[str, str], ...]
 """Known secret values, each with its kind."""
 
 _DEPTH_MAX = 200
-"""Deeper nesting is refused: no event or signal comes near, and Python's stack ends at 1,000."""
+"""Deeper nesting is refused: no event or signal is so deep, and Python's stack ends at 1,000."""
 
 _PROGRAMS = frozenset({"wandb", "curl", "sshpass", "docker", "podman"})
 """Programs whose arguments are read as one command line."""
 
 _CONTAINERS = frozenset({"secrets", "cookies", "passwords", "tokens"})
-"""Keys below which every name stands for a secret."""
+"""Keys below which every value is a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Here:
 
     Attributes:
         text: The text, its earlier marks hidden.
-        spans: Where its secrets stand, in order and without overlap.
+        spans: The places of its secrets, in order and without overlap.
     """
 
     text: str
@@ -46,8 +46,8 @@ class Survey:
     """What was found in a structure.
 
     Attributes:
-        values: What was found in texts, by the path that leads to each.
-        keys: What was found in keys, by the path that ends with each.
+        values: Secrets in texts, by the path to each text.
+        keys: Secrets in keys, by the path that ends with each key.
     """
 
     values: dict[Path, Here] = field(default_factory=dict[Path, Here])
@@ -81,7 +81,7 @@ def path_name(path: Path) -> str:
 
 
 def _look(value: JsonValue, path: Path, name: str, exact: Exact, found: Survey) -> None:
-    """Add what one value holds; `name` is the sensitive name that it stands under, or empty."""
+    """Add the secrets of one value; `name` is its sensitive name, or empty."""
     if len(path) > _DEPTH_MAX:
         raise ValueError(
             f"{path_name(path[:8])}…: nested deeper than {_DEPTH_MAX}; send it in a flatter form"
@@ -107,7 +107,7 @@ def _look(value: JsonValue, path: Path, name: str, exact: Exact, found: Survey) 
 def _look_below(
     value: dict[str, JsonValue], path: Path, outer: str, exact: Exact, found: Survey
 ) -> None:
-    """Look at a mapping's keys and at what stands under them."""
+    """Search a mapping's keys and the values under them."""
     named = next((value[key] for key in ("name", "Name", "key", "Key") if key in value), None)
     for key, item in value.items():
         text = hidden(key)
@@ -120,18 +120,18 @@ def _look_below(
 
 
 def _inner_name(key: str, outer: str) -> str:
-    """Return the sensitive name that a key's value stands under, or an empty text."""
+    """Return the sensitive name for a key's value, or an empty text."""
     if sensitive_name(key):
         return key
     if outer and key.lower() in ("value", "default", "current"):
         return outer
     inside = outer.rpartition("_")[2].lower() in _CONTAINERS
-    # Read together, so that what names, counts or places secrets stays as it is.
+    # Read together, so that names, counts and places of secrets are kept.
     return outer if inside and sensitive_name(f"secret_{key}") else ""
 
 
 def _look_along(items: list[JsonValue], path: Path, name: str, exact: Exact, found: Survey) -> None:
-    """Look along a list: it may be a command, the lines of a log, or pairs of name and value."""
+    """Search a list: a command, the lines of a log, or pairs of name and value."""
     words = [hidden(item) if isinstance(item, str) else "" for item in items]
     if any(words):
         here: list[list[Span]] = [[] for _ in words]
@@ -149,7 +149,7 @@ def _look_along(items: list[JsonValue], path: Path, name: str, exact: Exact, fou
 
 
 def _words_spans(words: Sequence[str], exact: Exact) -> Iterator[tuple[int, Span]]:
-    """Find secrets in words that follow each other, also where one goes on over several."""
+    """Find secrets in consecutive words, including those that span several words."""
     yield from _spread(words, "\n", exact)
     if not _PROGRAMS.isdisjoint(word.rpartition("/")[2] for word in words):
         yield from _spread(words, " ", exact)

@@ -1,4 +1,4 @@
-"""Secrets that their position reveals: after a name, flag, header or program."""
+"""Finds secrets by position: after a known name, flag, header or program."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from watchkeeper.domain.values.secrets.names import (
 from watchkeeper.domain.values.secrets.spans import HIDDEN, Rank, Span
 
 _PROGRAM_CHARS_MAX = 500
-"""How far before a short flag its program is looked for."""
+"""How far before a short flag its program is searched."""
 
 _GAP = r"(?:[ \t]|\x1b\[[0-9;]{0,8}m){0,16}+"
 _WORD_GAP = r"(?:(?:[ \t]+(?:\\+\r?\n[ \t]*)?|\\*[\"'][ \t]*,\s{0,40}(?=\\*[\"'])))"
@@ -55,7 +55,7 @@ _NAMED = (
     (_PAIR, "("),
     (_SPOKEN, " "),
 )
-"""Patterns of a name that no sign follows, each with a literal that its matches hold."""
+"""Patterns of a name without a sign after it, each with a literal that its matches contain."""
 
 _BLANK = r"(?:\s|\\{1,8}[nrt])++"
 _NETRC = re.compile(
@@ -109,7 +109,7 @@ _PLAIN_WORD = re.compile(r"[A-Za-z][A-Za-z']{0,20}", re.ASCII)
 
 
 def position_spans(text: str) -> Iterator[Span]:
-    """Find the values that stand where secrets stand, in a text whose marks are hidden."""
+    """Find the values in secret positions, in a text whose marks are hidden."""
     if _NOUN.search(text):
         yield from _assigned(text)
         for pattern, keyword in _NAMED:
@@ -145,9 +145,9 @@ def argument_spans(words: Sequence[str]) -> Iterator[tuple[int, Span]]:
 
 
 def whole_value(value: str, name: str) -> Span | None:
-    """Return the span of a value that stands alone under a sensitive name; none when harmless.
+    """Return the span of a lone value under a sensitive name; `None` if harmless.
 
-    Of `Bearer abc` only what follows the scheme is the secret.
+    In `Bearer abc` only the part after the scheme is the secret.
     """
     scheme = _SCHEME.match(value) if "auth" in name.lower() else None
     start = scheme.end() if scheme is not None else 0
@@ -190,7 +190,7 @@ def _assigned_span(text: str, match: re.Match[str]) -> Span | None:
         word_end, end = end, _to_the_end_of_line(text, start, end, name, scheme)
         judged = name if end == word_end else f"{name}_secret"
     if text.startswith("${", max(0, match.start() - 2)):
-        # In ${NAME:-value} the value is a default; after ? and + stands what is said instead.
+        # In ${NAME:-value} the value is a default; after ? and + comes the replacement text.
         if text.startswith(("?", "+"), start):
             return None
         start += text.startswith("-", start)
@@ -235,7 +235,7 @@ def _named(text: str, pattern: re.Pattern[str]) -> Iterator[Span]:
 def _short_flag(
     text: str, pattern: re.Pattern[str], programs: tuple[str, ...], kind: str
 ) -> Iterator[Span]:
-    """Find `curl -u name:value` and its like: the flag means it with certain programs only."""
+    """Find `curl -u name:value` and similar: the flag has this meaning only for some programs."""
     for match in pattern.finditer(text):
         before = text[max(0, match.start() - _PROGRAM_CHARS_MAX) : match.start()]
         command = before.replace("\\\n", " ").rpartition("\n")[2]
@@ -252,13 +252,13 @@ def _kind(name: str, scheme: re.Match[str] | None) -> str:
 
 
 def _passes_by_name(text: str, place: int) -> bool:
-    """Say whether `-e NAME` belongs to a program that reads the value from its environment."""
+    """Return whether `-e NAME` belongs to a program that reads the value from its environment."""
     before = text[max(0, place - _PROGRAM_CHARS_MAX) : place].rpartition("\n")[2]
     return _DOCKER.search(before) is not None
 
 
 def _says_something(text: str, value: str, end: int) -> bool:
-    """Say whether a sentence or a type follows a colon, as in `Secret: we keep none`."""
+    """Return whether a sentence or a type follows a colon, as in `Secret: we keep none`."""
     if annotation(value) or prose_word(value) or _DEFAULT.match(text, end):
         return True
     return bool(_PLAIN_WORD.fullmatch(value)) and bool(_NEXT_WORD.match(text, end))
@@ -279,7 +279,7 @@ def _to_the_end_of_line(
 
 
 def _value(text: str, at: int) -> tuple[int, int, bool] | None:
-    """Return the bounds of the value that starts at a place, and whether it stood in quotes.
+    """Return the bounds of the value that starts at a place, and whether it is quoted.
 
     None when there is no scalar: a list, a mapping, a reference, or nothing.
     """
@@ -313,7 +313,7 @@ def _closing(text: str, at: int, quote: str, slashes: int) -> int:
         text: What is searched.
         at: Index after the opening quote.
         quote: The opening quote.
-        slashes: How many backslashes stood before it: one in JSON inside JSON, and so on.
+        slashes: How many backslashes are before it: one in JSON inside JSON, and so on.
     """
     place = at
     while (match := _CLOSERS[quote].search(text, place)) is not None:

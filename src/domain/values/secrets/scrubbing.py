@@ -1,9 +1,9 @@
-"""The one place that removes secrets before bytes are fixed.
+"""The one place that removes secrets from texts before they are stored.
 
 An immutable log makes a leak permanent, and a false redaction loses evidence for ever. So exact
-values, positions and shapes redact, and randomness alone never does: run ids, commits and digests
-are what the record is made of. A mark names the kind and four hex digits of a keyed hash, by which
-the same secret is recognised and cannot be guessed.
+values, positions and shapes are redacted. Randomness alone never is: run ids, commits and digests
+are what the record is made of. A mark names the kind of the secret and four hex digits of a keyed
+hash. The same secret can be recognised by them, but not guessed.
 """
 
 import hmac
@@ -25,15 +25,15 @@ from watchkeeper.domain.values.secrets.places import Here, Path, Survey, path_na
 from watchkeeper.domain.values.secrets.spans import HIDDEN, Rank, merge
 
 _KNOWN_CHARS_MIN = 6
-"""A shorter known value occurs by chance, and its redaction would take evidence away."""
+"""A shorter known value occurs by chance, and its redaction would remove evidence."""
 
 _PASSES_MAX = 16
-"""What one pass takes out can bring a secret to light; texts made to do so end here."""
+"""Most passes. A removal can reveal another secret; the limit stops texts built to do that."""
 
 _SEEN_CHARS_MIN = 16
 _SEEN_CHARS_MAX = 512
 _SEEN_MAX = 64
-"""Which secrets, and how many, are looked for in the rest of what they were found in."""
+"""Which secrets, and how many, are also searched in the rest of their text or structure."""
 
 _MARK_BEGINS = re.compile(r"(?:«|\\u00ab)redacted:")
 _BREAK = re.compile(r"\\{1,8}[nrt]|\s+")
@@ -41,7 +41,7 @@ _BREAK = re.compile(r"\\{1,8}[nrt]|\s+")
 
 @dataclass(frozen=True, slots=True)
 class Scrubber:
-    """What scrubbing needs to know; neither part is ever shown.
+    """The inputs of scrubbing; neither is ever shown.
 
     Args:
         key: The deployment's key for the marks.
@@ -106,7 +106,7 @@ class _Exact:
     """A known secret in one of its forms.
 
     Attributes:
-        value: The form that is looked for.
+        value: The form to search for.
         kind: What it is.
         secret: The secret itself, so that each form gets the same mark.
     """
@@ -117,9 +117,9 @@ class _Exact:
 
 
 def scrub(scrubber: Scrubber, text: str) -> Scrubbed:
-    """Put a mark in the place of each secret in a text; scrubbing again changes nothing.
+    """Replace each secret in a text with a mark; scrubbing again changes nothing.
 
-    Scrub before cutting to a length: half a secret may no longer be recognised.
+    Scrub a text before it is cut: half a secret may not be recognised.
     """
     clean, counts = scrub_json(scrubber, text)
     assert isinstance(clean, str)
@@ -127,10 +127,10 @@ def scrub(scrubber: Scrubber, text: str) -> Scrubbed:
 
 
 def scrub_json(scrubber: Scrubber, value: JsonValue) -> tuple[JsonValue, Mapping[str, int]]:
-    """Put marks in the places of secrets in a structure, in texts and in keys.
+    """Replace the secrets in a structure with marks, in texts and in keys.
 
-    A text under a sensitive key is replaced as a whole, unless it is harmless: a reference, a
-    path, a name of a variable. A secret found in one place is taken out of the others, too.
+    A text under a sensitive key is replaced as a whole, unless it is harmless: a reference, a path,
+    a name of a variable. A secret found in one place is removed from the others too.
 
     Returns:
         The structure, unchanged in shape, and how many marks were set, by kind.
@@ -155,7 +155,7 @@ def scrub_json(scrubber: Scrubber, value: JsonValue) -> tuple[JsonValue, Mapping
 
 
 def find_secrets(text: str) -> tuple[Hit, ...]:
-    """Find the literal secrets in a text, in order; references such as `$HF_TOKEN` are none."""
+    """Find the literal secrets in a text, in order; references such as `$HF_TOKEN` do not count."""
     masked = hidden(text)
     return tuple(Hit(span.kind, span.start, span.end) for span in merge(masked, spans(masked, ())))
 
@@ -177,29 +177,29 @@ def find_secrets_in(value: JsonValue) -> tuple[Found, ...]:
 
 
 def sensitive_name(name: str) -> bool:
-    """Say whether a name promises a secret, read as words: HF_TOKEN does, TOKENIZER does not."""
+    """Return whether a name announces a secret: HF_TOKEN does, TOKENIZER does not."""
     return secret_names.sensitive_name(name)
 
 
 def has_mark(text: str) -> bool:
-    """Say whether a text holds a redaction mark, whole or cut off."""
+    """Return whether a text holds a redaction mark, whole or cut off."""
     return _MARK_BEGINS.search(text) is not None
 
 
 def known_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Pick the values that are secrets by the names of their variables."""
+    """Return the values that are secrets by the names of their variables."""
     return {name: value for name, value in environ.items() if _is_known(name, value)}
 
 
 def _is_known(name: str, value: str) -> bool:
     if not sensitive_name(name) or len(value) < _KNOWN_CHARS_MIN:
         return False
-    # A variable called TOKEN is one, however everyday the word is elsewhere.
+    # A variable called TOKEN is a secret, though the word is common elsewhere.
     return not harmless(value, name) or (weak_name(name) and not harmless(value, "secret"))
 
 
 def _known_forms(scrubber: Scrubber) -> Iterator[_Exact]:
-    """Give each known secret as it stands in a text, in JSON, in a URL and in base64."""
+    """Return the forms of each known secret in a text, in JSON, in a URL and in base64."""
     for name, secret in scrubber.known.items():
         if len(secret) < _KNOWN_CHARS_MIN:
             continue
@@ -217,12 +217,12 @@ def _known_forms(scrubber: Scrubber) -> Iterator[_Exact]:
 
 
 def _seen(found: Survey) -> Iterator[_Exact]:
-    """Give the secrets that were just found, to look for them everywhere else."""
+    """Return the newly found secrets, to search for them everywhere else."""
     for here in found.values.values():
         for span in here.spans:
             secret = here.text[span.start : span.end]
-            # Words near by are too little to call a commit a key in other places, too; and of
-            # signed URLs a part is an address.
+            # Nearby words are too weak to treat a commit as a key in other places too. A part of a
+            # signed URL is an address.
             if span.rank is Rank.NEAR or span.kind == "signedurl" or HIDDEN in secret:
                 continue
             if _SEEN_CHARS_MIN <= len(secret) <= _SEEN_CHARS_MAX and credential_like(secret):
@@ -238,7 +238,7 @@ class _Marker:
     found: Survey
 
     def replaced(self, value: JsonValue, path: Path) -> JsonValue:
-        """Return a value with marks in the places of its secrets."""
+        """Return a value with its secrets replaced by marks."""
         match value:
             case str():
                 return self._text(value, self.found.values.get(path))
@@ -249,7 +249,7 @@ class _Marker:
                 for key, item in value.items():
                     inner = (*path, key)
                     name = self._text(key, self.found.keys.get(inner))
-                    # Two secrets may share a mark, and neither key may be lost for that.
+                    # Two secret keys may get the same mark, but neither key may be lost.
                     while name in clean:
                         name += "~"
                     clean[name] = self.replaced(item, inner)
@@ -271,7 +271,7 @@ class _Marker:
         known = self.exact.get(secret)
         if known is not None:
             secret, kind = known.secret, known.kind
-        # Without its line breaks a key has one mark, however it was wrapped or escaped.
+        # Without line breaks a key has one mark, however it was wrapped or escaped.
         plain = _BREAK.sub("", secret).encode("utf-8", "surrogatepass")
         digits = hmac.new(self.key, plain, sha256).hexdigest()[:4]
         return f"«redacted:{kind}:{digits}»"

@@ -1,11 +1,11 @@
-"""A secret's place in a text, and how overlapping places become one."""
+"""The position of a secret in a text, and merging of overlapping ones."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
 HIDDEN = "\ue000"
-"""Stands for each character of a redaction mark; from a private area, so no log uses it."""
+"""Replaces each character of a redaction mark; from a private area, so no log uses it."""
 
 
 class Rank(IntEnum):
@@ -36,9 +36,9 @@ class Span:
 
 
 def merge(text: str, found: Iterable[Span]) -> list[Span]:
-    """Join overlapping spans, in order; the one that knows most names the kind of the whole.
+    """Join overlapping spans, in order; the most reliable rule names the kind of the whole.
 
-    No span splits a hidden mark, and one that holds nothing but marks is dropped.
+    No span splits a hidden mark, and a span of only marks is dropped.
     """
     merged: list[Span] = []
     for span in sorted(found, key=lambda span: (span.start, span.end)):

@@ -1,4 +1,4 @@
-"""Tokens with a prefix of their maker, as gitleaks' published rules list them.
+"""Tokens with a vendor prefix, from the published rules of gitleaks.
 
 A row is the kind, the literal prefixes, and what follows each. A prefix that is also an ordinary
 word needs the exact length behind it.
