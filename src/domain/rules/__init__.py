@@ -1,1 +1,1 @@
-"""Every rule in words, by its id."""
+"""Domain rules, one package for each subject."""

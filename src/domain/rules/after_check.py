@@ -1,7 +1,7 @@
-"""What follows from a check: findings, an end, its cause and the decision.
+"""The events that follow from a check: findings, ends, causes and decisions.
 
-Everything here reads the recorded check and the run, never the observation: decisions can be
-replayed from events alone, with all evidence files deleted.
+Everything here reads the recorded check and the run, never the observation. So decisions can be
+replayed from events alone, even after all evidence files are deleted.
 """
 
 from typing import TypeGuard
@@ -88,10 +88,10 @@ def verdict(
         instance: The instance that was looked at, as it was before the check.
         check: The check.
         command: For the time and the actor.
-        answers: What the detectors say of the check, where they were asked before it was folded in;
-            none where a recorded check is judged again.
+        answers: The detectors' answers at the check, if they ran before it was folded in; none if a
+            recorded check is judged again.
     """
-    # An act ends after what it explains: an end in its window is still known as its own.
+    # An act ends after the events that it explains: an end in its window still belongs to it.
     return [*_verdict(run, instance, check, command, answers), *acts_over(run, command.now)]
 
 
@@ -114,10 +114,10 @@ def _verdict(
     if answers is None:
         answers = answers_at(run, instance, check, command.now)
     for change in findings_at(run, answers, command.now):
-        # What is decided about a finding stands beside it, in history and logbook.
+        # The decision on a finding follows it directly, in history and logbook.
         events.append(change)
-        if _is_told(change):
-            events += _told(apply_pending(run, events, command), change, check)
+        if _needs_notice(change):
+            events += _notify(apply_pending(run, events, command), change, check)
     events += judged_by_progress(run, check)
     events += resume_shown(apply_pending(run, events, command), check)
     after = apply_pending(run, events, command)
@@ -128,20 +128,21 @@ def _verdict(
     return events + end_at(after, point, check) if point else events
 
 
-def _is_told(change: FindingChange) -> TypeGuard[FindingOpened | FindingRaised]:
-    """Say whether somebody is told of a change: of a finding once, and once it is an alert."""
+def _needs_notice(change: FindingChange) -> TypeGuard[FindingOpened | FindingRaised]:
+    """Say whether to notify of a change: once for a finding, and once when it becomes an alert."""
     if isinstance(change, FindingRaised):
         return change.severity is Severity.ALERT and change.before is not Severity.ALERT
     return isinstance(change, FindingOpened)
 
 
 def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
-    """Say whether a human asked for the end of a job that the orchestrator cannot account for.
+    """Say whether a human asked to end a job that the orchestrator cannot account for.
 
-    Without a human such a job is never read as ended: no answer proves that nothing runs.
+    Without a human such a job never counts as ended: a missing answer does not prove that nothing
+    runs.
     """
     lost = job.state in UNACCOUNTABLE
-    # The human knew that it was lost: a stop asked of a running job consents to less.
+    # The human knew that the job was lost; a stop of a running job consents to less.
     return lost and run.given_up == check.instance
 
 
@@ -158,7 +159,7 @@ def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | C
         else:
             reason = ""
         if reason:
-            # With its time, so that what is written anew under this path is judged anew.
+            # The time is kept so that a later write under this path is judged again.
             made.append(
                 CheckpointRejected(
                     step=found.step, path=found.path, reason=reason, written_at=found.written_at
@@ -178,7 +179,7 @@ def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | C
 
 
 def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> list[RunEvent]:
-    # The check is folded in: this is the highest step that any source showed at any time.
+    # The check is folded in, so this is the highest step that any source ever showed.
     step, uncertainty = run.instances[-1].step_best, run.instances[-1].step_uncertainty
     ended = InstanceEnded(instance=check.instance, job=job, step=step, step_uncertainty=uncertainty)
     succeeded = job.state is JobState.SUCCEEDED
@@ -186,9 +187,9 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
         return _success(run, check, ended, command)
     events: list[RunEvent] = [ended]
     over = run.stop_requested == check.instance
-    # Findings are about a live instance; the next one is judged, and asked about, afresh. A drifted
-    # identity outlives it: the next instance would go on under it. So does all that is about the
-    # record of a run that a person stopped, which may be sealed.
+    # Findings are about a live instance; the next one is judged from scratch. A drifted identity
+    # stays open, because the next instance would continue under it. Findings about the record stay
+    # open if a person stopped the run, because it may be sealed.
     events += [
         cleared(run, found.kind, found.rule, f"{check.instance} ended")
         for found in run.findings.values()
@@ -209,10 +210,10 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     ended_at = job.ended_at or command.now
     wrong = _wrong_numbers(run, check, command)
     found = attempt_claims(classify(job, check), check, job)
-    if run.instances[-1].step_best is None:  # What has trained was not kept waiting for machines.
+    if run.instances[-1].step_best is None:  # It trained, so it had machines.
         found = told_by_demand(found, check, job)
     found = witnessed(found, check, cause_by_witnesses(run, ended_at))
-    # A short instance was perhaps never checked alive.
+    # A short instance may never have been checked while alive.
     events += identity_at(run, check, command.now)
     evidence = (*found.evidence, *(text for rule, text in wrong if rule in NUMBERS_WRONG))
     bad = found.cause == "tpu_bad_node"
@@ -240,7 +241,7 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
 def _success(
     run: Run, check: CheckRecorded, ended: InstanceEnded, command: Command
 ) -> list[RunEvent]:
-    """Verify a success (R15); what is wrong about record or numbers outlives it, and is asked."""
+    """Verify a success (R15), and ask about a wrong record or wrong numbers that it leaves open."""
     answers = answers_at(run, run.instances[-1], check, command.now)
     events: list[RunEvent] = [*lasting_at(run, answers)]
     run = apply_pending(run, events, command)
@@ -262,7 +263,7 @@ def _success(
 
 
 def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tuple[str, str]]:
-    """Return what was open as it ended, or would open at its last check: rules and their words."""
+    """Return rules and texts of wrong numbers, open at the end or opening at the last check."""
     answers = answers_at(run, run.instances[-1], check, command.now)
     opened = [one for one in numbers_at(run, answers) if isinstance(one, FindingOpened)]
     return [
@@ -272,7 +273,7 @@ def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tup
 
 
 def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
-    """Decide on an end whose decision had to wait for a source."""
+    """Decide on an end whose decision waited for a source."""
     planned = decide_asked(run, check)
     if planned is not None:
         return planned
@@ -292,10 +293,10 @@ def is_over(check: CheckRecorded) -> bool:
 
 
 def _decide_on_validated(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
-    """Decide again on an end that R10 asked about, since a checkpoint is there after all.
+    """Decide again on an end that R10 asked about, because a checkpoint appeared.
 
-    Its metadata was read late, say. What a human asked for goes on from it; else all rules are
-    asked anew. Nothing is decided while the orchestrator does not repeat the end.
+    For example, its metadata was read late. A human's request resumes from the checkpoint;
+    otherwise all rules run again. Nothing is decided until the orchestrator reports the end again.
     """
     chosen = newest_resumable(run, check) if source_is_fresh(check, "checkpoints") else None
     if chosen is None or chosen not in validated_since_asked(run) or not is_over(check):
@@ -314,7 +315,8 @@ def _decide(
 ) -> list[RunEvent]:
     instance = run.instances[-1]
     if instance.end is not None and has_reached_the_end(run, check):
-        # Whatever the orchestrator calls it: the seal's verification says what is missing.
+        # The orchestrator's state does not matter: the verification of the seal says what is
+        # missing.
         verified = verify_end(run, check.instance, instance.end)
         return [verified, RunFinished(instance=check.instance, step=instance.step_best)]
     decision = recover(Case(run, run.failures[-1], evidence, check, command.now))
@@ -323,8 +325,8 @@ def _decide(
     return [decision, *escalation_of(run, decision), *proposed_with(run, decision)]
 
 
-def _told(run: Run, found: FindingOpened | FindingRaised, check: CheckRecorded) -> list[RunEvent]:
-    """Decide who is told of a finding of a live instance, and ask where it is an alert (R17)."""
+def _notify(run: Run, found: FindingOpened | FindingRaised, check: CheckRecorded) -> list[RunEvent]:
+    """Decide whom to notify of a finding on a live instance, and ask if it is an alert (R17)."""
     decision = answer_to(found, check)
     if decision.action is not Action.ALERT:
         return [decision]

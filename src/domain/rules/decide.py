@@ -1,4 +1,7 @@
-"""Which events a command causes, or which rule refuses it."""
+"""Decides which events a command causes, or which rule refuses it.
+
+The functions are pure: the command carries the time.
+"""
 
 from typing import assert_never
 
@@ -110,7 +113,7 @@ def decide(run: Run, command: RunCommand) -> Outcome:
 
     Args:
         run: The run, folded from every event recorded so far.
-        command: What is asked, with the time in it: nothing here reads a clock.
+        command: The request. It carries the time, because nothing here reads a clock.
     """
     refusal = refusal_of(type(command), type(run.phase))
     if refusal is not None:
@@ -126,7 +129,7 @@ def decide(run: Run, command: RunCommand) -> Outcome:
             return [RunDrafted(contract=command.contract)]
         case AmendContract():
             changed = changed_keys(contract_of(run), command.contract)
-            # The same contract again adds nothing to the history.
+            # A repeated contract adds nothing to the history.
             return [ContractAmended(contract=command.contract, changed=changed)] if changed else []
         case RequestLaunch():
             return launch(run, command)
@@ -265,10 +268,10 @@ def _check(run: Run, command: RecordCheck) -> Outcome:
         return Refused(Refusal.WRONG_INSTANCE, command.observation.instance)
     check, answers = summarise(run, instance, command)
     after = apply_pending(run, [check], command)
-    return [check, *verdict(after, instance, check, command, answers), *_length_told(run)]
+    return [check, *verdict(after, instance, check, command, answers), *_history_limit(run)]
 
 
-def _length_told(run: Run) -> list[HistoryLimitPassed]:
+def _history_limit(run: Run) -> list[HistoryLimitPassed]:
     limit = limit_passed(run.version, run.history_limit)
     if limit is None:
         return []
@@ -317,7 +320,7 @@ def _stop(run: Run, command: Stop) -> Outcome:
             return not_a_human(run, command)
         return [RunStopped(reason=command.reason)]
     instance = run.phase.plan.instance
-    # Asked again once the job is lost, a stop means more: then it ends on the human's word.
+    # A second stop after the job was lost ends the instance on the human's request.
     means_more = UNACCOUNTED in run.findings and run.given_up != instance
     if run.stop_requested == instance and not means_more:
         return Refused(Refusal.STOP_ASKED, instance)
@@ -332,7 +335,7 @@ def _stop(run: Run, command: Stop) -> Outcome:
 
 
 def _is_rollback(run: Run, command: ApproveLaunch) -> bool:
-    """Say whether an approval can only be meant for a rollback, or names the one planned."""
+    """Say whether an approval can only mean a rollback, or names the planned one."""
     if isinstance(run.phase, Draft | Cleared):
         return False
     planned = run.operator.rollback
@@ -358,12 +361,12 @@ def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
         return leave
     if leave.unwaived:
         blocked = SealBlocked(missing=missing)
-        # The same answer again adds nothing to the history.
+        # A repeated answer adds nothing to the history.
         same = blocked.missing == run.seal_missing
         found = artefacts_at_seal(run, blocked, command.now)
         return [*found] if same else [blocked, *found]
     found = [*artefacts_at_seal(run, None, command.now), *passed_by_seal(run)]
-    # The act stands right behind the consent that it uses.
+    # The act directly follows the consent that it uses.
     return [*found, *leave.events, seal_of(run, command.facts, leave.waived)]
 
 

@@ -1,4 +1,4 @@
-"""Every rule that exists in the code, by its id: what it asks, and what it does."""
+"""Texts of all rules in the code, by rule id."""
 
 from collections.abc import Mapping
 from itertools import chain
@@ -271,4 +271,4 @@ RULES: Mapping[str, RuleText] = MappingProxyType(
         for text in sorted(chain(_TEXTS, LIVE_TEXTS, METRIC_TEXTS, RECOVERY_RULES), key=_order)
     }
 )
-"""By id, in the order in which people read them."""
+"""All rules by id, in reading order."""

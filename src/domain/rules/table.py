@@ -1,4 +1,7 @@
-"""Which command fits which phase, and the refusal where it does not."""
+"""The table of commands by phase: which are accepted and which are refused.
+
+It has one answer for every pair of command and phase.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -140,9 +143,9 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     DraftRun: _all_but(Refusal.RUN_EXISTS, Unborn),
     AmendContract: _all_but(Refusal.CONTRACT_FIXED, Draft, Cleared) | _UNBORN | _OVER,
     RequestLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
-    # A cleared run may be launched from another home: that is another plan, to be approved anew.
-    # While an instance lives or was interrupted, what is approved is a rollback, or a relaunch
-    # that no earlier approval covers.
+    # A cleared run may be launched from another home: a new plan that needs a new approval. While
+    # an instance lives or was interrupted, what is approved is a rollback, or a relaunch that no
+    # earlier approval covers.
     ApproveLaunch: _all_but(
         Refusal.ALREADY_LAUNCHED, Draft, Cleared, Stabilizing, Running, Interrupted
     )
@@ -194,7 +197,7 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     },
     NameAncestor: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     VerifyMilestone: _NOT_LIVE | {Launching: Refusal.STILL_LAUNCHING},
-    # A run that is over keeps its history; what comes then is kept beside it.
+    # A finished run keeps its history; later signals are stored separately.
     ReceiveSignal: _UNBORN | _OVER,
     Revise: _NOT_LIVE | {Launching: Refusal.STILL_LAUNCHING, Finished: Refusal.ALREADY_FINISHED},
     ReportFix: _all_but(Refusal.NOT_FIXABLE, Interrupted) | _NOT_LIVE,
@@ -202,9 +205,9 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
 }
 
 REFUSALS: Mapping[type[RunCommand], Mapping[type[Phase], Refusal]] = MappingProxyType(_REFUSALS)
-"""What a phase alone refuses. A pair that is absent is taken, and its handler rules further."""
+"""Refusals by phase alone. An absent pair is accepted, and its handler decides further."""
 
 
 def refusal_of(command: type[RunCommand], phase: type[Phase]) -> Refusal | None:
-    """Return what a phase alone answers to a command; none when it takes it."""
+    """Return a phase's refusal of a command; none if the phase accepts it."""
     return REFUSALS[command].get(phase)

@@ -1,1 +1,1 @@
-"""R rules: why an instance ended, and what to do about it."""
+"""R rules: the cause of an instance's end, and the response to it."""

@@ -1,4 +1,7 @@
-"""Guarded actions that a decision advises; people consent and carry them out."""
+"""Guarded actions that a decision advises.
+
+They are proposed with the decision. People consent to them and carry them out.
+"""
 
 from datetime import datetime
 
@@ -16,7 +19,7 @@ from watchkeeper.domain.run.run import Run
 
 
 def proposed_with(run: Run, decision: DecisionMade) -> list[ActProposed]:
-    """Return the proposal of the guarded action that a decision advises; a waiting one stands."""
+    """Return the proposal of the guarded action that a decision advises, unless one waits."""
     if not decision.guarded:
         return []
     action, waiting = GuardedAction(decision.guarded), open_proposals(run)
@@ -27,9 +30,9 @@ def proposed_with(run: Run, decision: DecisionMade) -> list[ActProposed]:
 
 
 def consent_behind(run: Run, now: datetime) -> list[ConsentUsed]:
-    """Return the use of the consent that a decision waited for, once a human answers it so.
+    """Record that the awaited consent is used, once a human's answer says so.
 
-    The answer says that what was consented to was done: watchkeeper does not do it itself.
+    The answer says that the action was carried out. watchkeeper does not carry it out itself.
     """
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     if decided is None or not decided.guarded:

@@ -1,7 +1,7 @@
-"""What the orchestrator's own word on the tries of a job's tasks says of its end.
+"""Evidence on the end of a job from the orchestrator's report on its tries.
 
-The first task that failed is the cause; what was killed after it is collateral. Its word counts
-where the lines of the log prove nothing, and where they only show that a peer was lost.
+The first task that failed is the cause; tasks killed after it are collateral. The orchestrator's
+report counts if the log lines prove nothing, or only show that a peer was lost.
 """
 
 from collections.abc import Iterable
@@ -33,30 +33,30 @@ from watchkeeper.domain.values.causes import NUMERICAL, UNKNOWN, CauseClaim, Out
 from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 LOST = {AttemptState.PREEMPTED: "preemption", AttemptState.WORKER_FAILED: "node_failure"}
-"""The states by which an orchestrator says that a machine went, and not the program."""
+"""Orchestrator states for a lost machine, as opposed to a failed program."""
 
 _FAILED = frozenset({AttemptState.FAILED, AttemptState.KILLED, *LOST})
 
 _SAYS_MORE = frozenset({"hbm_oom", "host_oom", "disk_full", NUMERICAL})
-"""Causes that a flag about a machine's memory does not take back."""
+"""Causes that a flag about a machine's memory does not override."""
 
 _NOT_BY_WORDS = UNKNOWN | {"host_oom", "user_stopped"}
-"""What a sentence of the orchestrator alone does not prove: an end by SIGKILL is "possibly OOM"."""
+"""Causes that the orchestrator's sentence alone does not prove: SIGKILL is "possibly OOM"."""
 
 
 _NOISE_OF_A_STOP = UNKNOWN | OF_A_LOST_PEER - {"node_failure"}
-"""Causes that a stop by a person leaves in a log; a machine that is named as lost is none."""
+"""Causes that a stop by a person leaves in a log. A machine named as lost is not one."""
 
 _SIGKILL = 9
 
 _WEAKER_MAX = 2
-"""Claims that were weaker than the orchestrator's word, cited with it."""
+"""Limit of cited claims that are weaker than the orchestrator's report."""
 
 
 def first_failed(check: CheckRecorded) -> AttemptFacts | None:
-    """Return the try whose failure ended the instance; none where none is told.
+    """Return the try whose failure ended the instance; none if none is reported.
 
-    A try that failed long before the end, and was retried, did not.
+    A try that failed long before the end and was retried does not count.
     """
     failed = [one for one in check.attempts if one.state in _FAILED]
     if not failed:
@@ -72,14 +72,14 @@ def first_failed(check: CheckRecorded) -> AttemptFacts | None:
 
 
 def lost_by(attempt: AttemptFacts) -> str:
-    """Return the cause where the orchestrator says that a try lost its machine; else nothing."""
+    """Return the cause if the orchestrator says that a try lost its machine; else nothing."""
     if attempt.worker_failure and attempt.state is AttemptState.FAILED:
         return "node_failure"
     return LOST.get(attempt.state, "")
 
 
 def attempt_line(attempt: AttemptFacts) -> str:
-    """Say how a try ended, for people."""
+    """Describe how a try ended, for people."""
     ended = [attempt.state.value]
     ended += [f"by {signal_name(attempt.signal)}"] if attempt.signal is not None else []
     ended += [f"exit code {attempt.exit_code}"] if attempt.exit_code is not None else []
@@ -89,44 +89,44 @@ def attempt_line(attempt: AttemptFacts) -> str:
 
 
 def attempt_claims(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
-    """Name the cause that the first failed try, or the orchestrator's sentence, tells.
+    """Return the cause given by the first failed try or by the orchestrator's sentence.
 
     Args:
-        found: What exit facts and the lines of the log say.
-        check: The check that saw the end. A traceback in its lines whose cause nobody knows is
-            stronger than any of this, but for the orchestrator's flag about memory; what a signal
-            raised in a program that lost its machine is none.
-        job: The orchestrator's last word.
+        found: The cause from exit facts and log lines.
+        check: The check that saw the end. A traceback of unknown cause in its lines outranks all of
+            this, except the orchestrator's flag about memory. An error that a signal raised after
+            the machine was lost does not count as such a traceback.
+        job: The orchestrator's last report.
     """
     if is_unscheduled(job):
         return _unserved(found, check, job, None)
     first = first_failed(check)
     if not _lost_its_machine(first, job):
-        return _told(found, check, job, first)
+        return _classified(found, check, job, first)
     weaker = [one for one in check.claims if not outweighs(one, check.traceback)]
     if not weaker:
-        return _told(found, check, job, first)
+        return _classified(found, check, job, first)
     left = tuple(one for one in check.claims if one not in weaker)
     check = check.model_copy(update={"claims": left})
-    told = _told(classify(job, check), check, job, first)
-    others = dict.fromkeys((*told.secondary, *(one.label for one in weaker)))
+    named = _classified(classify(job, check), check, job, first)
+    others = dict.fromkeys((*named.secondary, *(one.label for one in weaker)))
     cited = [f"weaker: {one.label} ({one.signature}): {one.line}" for one in weaker]
     return replace(
-        told,
-        secondary=tuple(label for label in others if label != told.cause),
-        evidence=(*told.evidence, *cited[:_WEAKER_MAX]),
+        named,
+        secondary=tuple(label for label in others if label != named.cause),
+        evidence=(*named.evidence, *cited[:_WEAKER_MAX]),
     )
 
 
 def machine_was_taken(check: CheckRecorded, job: JobFacts) -> bool:
-    """Return whether the orchestrator says that a machine was lost or taken, not the program."""
+    """Say whether the orchestrator reports that a machine was lost or taken."""
     return is_infrastructure_end(job) or _lost_its_machine(first_failed(check), job)
 
 
 def _lost_its_machine(first: AttemptFacts | None, job: JobFacts) -> bool:
-    """Say whether the orchestrator's word on the first failed try is that its machine was taken.
+    """Say whether the orchestrator reports that the first failed try lost its machine.
 
-    Its sentence on the job stands for that only where the try says nothing.
+    Its sentence on the job counts only if the try has no report.
     """
     if first is not None and lost_by(first):
         return True
@@ -137,7 +137,7 @@ def _lost_its_machine(first: AttemptFacts | None, job: JobFacts) -> bool:
     return sure and claim is not None and claim.label in LOST.values()
 
 
-def _told(
+def _classified(
     found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
 ) -> Classified:
     if first is not None and first.oom and found.cause not in _SAYS_MORE:
@@ -150,7 +150,7 @@ def _told(
     if first is not None and cause and (dark or found.cause in OF_A_LOST_PEER):
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
-    # Whoever is stopped complains of peers that went; what an interrupt raised is no own error.
+    # A stopped process complains of lost peers, and an interrupt is not an error of its own.
     weak = found.cause in _NOISE_OF_A_STOP
     own_error = check.traceback and not check.traceback_of_stop
     asked_for = job.state is JobState.STOPPED or not _lost_its_machine(first, job)
@@ -164,10 +164,10 @@ def _told(
 
 
 def _is_stopped_for_it(first: AttemptFacts | None, check: CheckRecorded, job: JobFacts) -> bool:
-    """Say whether what a signal raised came of the machine that was taken.
+    """Say whether an error raised by a signal follows from the loss of the machine.
 
-    Nobody stopped the job, and the try that lost its machine was the last one of its task: what a
-    later try raised is another matter.
+    This requires that nobody stopped the job, and that the try that lost its machine was the last
+    of its task. An error of a later try is unrelated.
     """
     if not check.traceback_of_stop or not _lost_its_machine(first, job):
         return False
@@ -180,12 +180,12 @@ def _is_stopped_for_it(first: AttemptFacts | None, check: CheckRecorded, job: Jo
 
 
 def told_by_demand(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
-    """Name what an end without a word was for, where it never began and its demand is unmet.
+    """Return the cause of an unexplained end that never began and whose demand is unmet.
 
     Args:
-        found: What all else says.
+        found: The cause from all other evidence.
         check: The check that saw the end.
-        job: The orchestrator's last word.
+        job: The orchestrator's last report.
     """
     if found.cause not in UNKNOWN or not never_served(job, check):
         return found
@@ -195,7 +195,7 @@ def told_by_demand(found: Classified, check: CheckRecorded, job: JobFacts) -> Cl
 def _unserved(
     found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
 ) -> Classified:
-    """Take an end for want of machines, by the orchestrator's own word (R8)."""
+    """Classify an end as lack of machines if the orchestrator says so (R8)."""
     print_ = fingerprint(job, "unschedulable, by the orchestrator's word")
     tried = (attempt_line(first),) if first is not None and first.message else ()
     lines = (*tried, *demand_lines(job, check))
@@ -205,7 +205,7 @@ def _unserved(
 def _stopped(
     found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
 ) -> Classified | None:
-    """Take an end that nobody on record asked for as a person's, where something says so (R14)."""
+    """Classify an end with no recorded stop as stopped by a person, if evidence says so (R14)."""
     sentences = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
     said = stop_told(check, job, first, sentences)
     if said is None:
@@ -220,7 +220,7 @@ def _stopped(
 
 
 def _by_its_sentence(found: Classified, job: JobFacts, first: AttemptFacts | None) -> Classified:
-    """Name what the first failed try says, where the lines only show that a peer was lost."""
+    """Return the cause from the first failed try if the lines only show a lost peer."""
     if first is None or found.cause not in OF_A_LOST_PEER:
         return found
     barred = _NOT_BY_WORDS | OF_A_LOST_PEER
@@ -251,7 +251,7 @@ def _by_words(
         return _unserved(found, check, job, first)
     if first is None or job.signal is not None or job.exit_code is not None:
         return found
-    # The end of a job that is ended once a task failed says nothing; that of the task's try does.
+    # The end of a job that ends once a task failed proves nothing; the end of the task's try does.
     lines = (*found.evidence, attempt_line(first))
     if first.signal is not None:
         return replace(found, outlook=Outlook.RETRY_ONCE, evidence=lines, task=first.task)

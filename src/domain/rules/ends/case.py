@@ -1,4 +1,4 @@
-"""What every R rule looks at, and how it answers."""
+"""The input of every R rule, and helpers to build its answer."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,12 +12,12 @@ from watchkeeper.domain.values.causes import Outlook, cautious
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What the rules look at.
+    """The input of the R rules.
 
     Attributes:
         run: The run, with the failure folded in as its newest.
         failure: The end to answer.
-        evidence: The failure's own evidence.
+        evidence: The evidence of the failure.
         check: The newest check of the instance that ended.
         now: The time of the decision.
     """
@@ -30,22 +30,22 @@ class Case:
 
     @property
     def outlook(self) -> Outlook:
-        """Whether trying again makes sense: never bolder than the cause allows."""
+        """Whether a retry makes sense: never bolder than the cause allows."""
         return cautious(self.failure.cause, self.failure.outlook)
 
 
 def answer(
     case: Case, action: Action, rule: str, because: str, *more: str, proposes: str = ""
 ) -> DecisionMade:
-    """Return a decision about an end, which cites the event that classified it.
+    """Return a decision about an end that cites the event that classified it.
 
     Args:
         case: The end.
         action: What follows.
         rule: The rule that chose it.
         because: One sentence.
-        more: What it cites beside the failure's own evidence.
-        proposes: What a person is advised to do, as the last sentence of the question.
+        more: Further evidence to cite.
+        proposes: Advice to a person, the last sentence of the question.
     """
     revised = (f"event {case.failure.revised}",) if case.failure.revised else ()
     cited = (f"event {case.failure.version}", *revised, *case.evidence, *more)
@@ -60,10 +60,10 @@ def answer(
 
 
 def guarded(decision: DecisionMade, action: GuardedAction, target: str) -> DecisionMade:
-    """Return a decision that goes with the proposal of a guarded action."""
+    """Return a decision together with the proposal of a guarded action."""
     return decision.model_copy(update={"guarded": action.value, "target": target})
 
 
 def place(failure: Failure) -> str:
-    """Say where an end was, such as `~1100`."""
+    """Return the place of an end, such as `~1100`."""
     return "an unknown step" if failure.step is None else f"~{failure.step}"

@@ -1,4 +1,4 @@
-"""R4 to R8, R12, R14, R16 and R19: what follows from what an end was caused by."""
+"""Decisions that follow from the cause of an end (R4 to R8, R16 and R19)."""
 
 from watchkeeper.domain.reading.named_places import bad_nodes, full_disk
 from watchkeeper.domain.reading.tracebacks import changes_training, inside, small_bug
@@ -15,12 +15,12 @@ from watchkeeper.domain.values.text_evidence import Frame
 
 
 def supersede_words(run: str) -> str:
-    """Return the command by which a run goes on under a new id."""
+    """Return the command that continues a run under a new id."""
     return f"`watchkeeper supersede {run} NEW-CONTRACT --reason ...`"
 
 
 def r4(case: Case) -> DecisionMade | None:
-    """R4: the numbers went wrong, by the end's own lines or by a finding that was open then."""
+    """R4: the numbers went wrong, by the lines of the end or by a finding open at that time."""
     wrong = sorted(NUMBERS_WRONG & set(case.failure.findings))
     if case.failure.cause != NUMERICAL and not wrong:
         return None
@@ -37,7 +37,7 @@ def r4(case: Case) -> DecisionMade | None:
 
 
 def r8(case: Case) -> DecisionMade | None:
-    """R8: no machines were to be had. The cluster is left as it is."""
+    """R8: no machines were available. The cluster is left unchanged."""
     if case.failure.cause != "capacity_wedge":
         return None
     because = "no capacity: the DRI is told, and nothing is done to the cluster"
@@ -52,7 +52,7 @@ def r8(case: Case) -> DecisionMade | None:
 
 
 def r5(case: Case) -> DecisionMade | None:
-    """R5: a small code bug outside of what trains: the fix is proposed, by file and line."""
+    """R5: a small bug outside the training code: propose a fix, by file and line."""
     found = fixable(case)
     if found is None:
         return None
@@ -96,7 +96,7 @@ def _advice(kind: str) -> str:
 
 
 def r6(case: Case) -> DecisionMade | None:
-    """R6: memory, data, a distributed failure, an unclear trace, code that trains: a human's."""
+    """R6: ask a human about memory, data, distributed failures, unclear traces, training code."""
     failure = case.failure
     if failure.cause in OUT_OF_MEMORY:
         return _memory(case)
@@ -145,9 +145,9 @@ def _traced(case: Case) -> str:
 
 
 def _memory(case: Case) -> DecisionMade | None:
-    """Out of memory: the DRI is asked, at once or after the one attempt that `policy.oom` allows.
+    """Out of memory: ask the DRI, at once or after the one retry that `policy.oom` allows.
 
-    The attempt changes nothing: another batch size or mesh is another trajectory.
+    The retry changes nothing, because another batch size or mesh is another trajectory.
     """
     cause, proposes = case.failure.cause, _changed_words(case)
     if policy_of(contract_of(case.run)).oom == "ask":
@@ -164,14 +164,14 @@ def _memory(case: Case) -> DecisionMade | None:
     return answer(case, Action.ESCALATE, "R12", because, cited, proposes=proposes)
 
 
-# --- R7 and R16: a machine that a human lets be mended -------------------------------------------
+# --- R7 and R16: a machine that a human repairs --------------------------------------------------
 
 
 def r7(case: Case) -> DecisionMade | None:
-    """R7: a bad TPU node: named, deleted by a human, then relaunched.
+    """R7: name a bad TPU node; a human deletes it, then the run is relaunched.
 
-    watchkeeper cannot delete it, and a relaunch onto the same node fails again: so it asks, also
-    where the contract's exception spares the consent.
+    watchkeeper cannot delete the node, and a relaunch on it fails again. So it asks, even if the
+    contract makes an exception to the consent.
     """
     if case.failure.cause != "tpu_bad_node":
         return None
@@ -201,7 +201,7 @@ def r7(case: Case) -> DecisionMade | None:
 
 
 def nodes_of(case: Case) -> tuple[str, ...]:
-    """Return the bad machines that an end names: as classified, else by its check's lines."""
+    """Return the bad machines of an end: as classified, else from the lines of its check."""
     return case.failure.nodes or bad_nodes(case.check, case.failure.evidence)
 
 
@@ -219,7 +219,7 @@ def _why_asked(nodes: tuple[str, ...], repeated: list[str]) -> str:
 
 
 def r16(case: Case) -> DecisionMade | None:
-    """R16: a disk is full: host and path are named, its clean-up is proposed, then relaunched."""
+    """R16: a disk is full: name host and path, propose a clean-up, then relaunch."""
     if case.failure.cause != "disk_full":
         return None
     host, path = full_disk(case.check, case.failure.evidence)
@@ -242,7 +242,7 @@ def r16(case: Case) -> DecisionMade | None:
 
 
 def consent_words(case: Case, act: tuple[GuardedAction, str]) -> str:
-    """Return the command that consents to a guarded action, by the name that it is proposed as."""
+    """Return the command that consents to a guarded action, by its proposal's name."""
     waiting = (one.name for one in open_proposals(case.run) if (one.action, one.target) == act)
     name = next(waiting, f"p-{len(case.run.proposals) + 1}")
     return f"`watchkeeper consent {case.run.slug} {name}`"
@@ -252,7 +252,7 @@ def consent_words(case: Case, act: tuple[GuardedAction, str]) -> str:
 
 
 def r19_outlook(case: Case) -> DecisionMade | None:
-    """R19: nothing says that trying again makes sense."""
+    """R19: no evidence says that a retry makes sense."""
     may_pass = case.outlook in (Outlook.RETRY, Outlook.RETRY_ONCE)
     if may_pass or case.failure.cause in OUT_OF_MEMORY:
         return None

@@ -1,8 +1,8 @@
-"""How strong the claims about cause and outlook are, and their evidence.
+"""How well the cause and the outlook of an end are supported, separately.
 
-They are two claims. That an end was out of memory may be proven while nobody knows whether the same
-again would be; of one that nothing explains, one more try may still make sense. All of it follows
-from what was recorded of the end, so that it holds for histories of every age.
+Cause and outlook are two claims. Out of memory may be proven as the cause while nobody knows
+whether it would recur. If nothing explains an end, one more try may still make sense. All of it
+follows from the record of the end, so it works for histories of any age.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from watchkeeper.domain.values.causes import OUTLOOK_SAYS, UNKNOWN, Outlook
 
 
 class Status(StrEnum):
-    """How far a claim holds."""
+    """How well a claim is supported."""
 
     PROVEN = "proven"
-    """Exit facts, or the orchestrator's own word, say so."""
+    """Exit facts or the orchestrator's report prove it."""
 
     PROVISIONAL = "provisional"
-    """Lines of the log or a signal say so; later evidence may revise it."""
+    """Log lines or a signal suggest it; later evidence may revise it."""
 
     OPEN = "open"
-    """Nothing says so: a person has to judge."""
+    """No evidence: a person has to judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Claim:
 
     Attributes:
         says: The cause, or the outlook.
-        status: How far it holds.
-        evidence: The lines and facts that it rests on; of an open one what was looked at.
+        status: How well it is supported.
+        evidence: The lines and facts that support it; for an open claim, what was examined.
     """
 
     says: str
@@ -42,7 +42,7 @@ class Claim:
 
 
 def cause_claim(failure: FailureClassified) -> Claim:
-    """Return what is claimed of the cause of an end."""
+    """Return the claim about the cause of an end."""
     if failure.cause in UNKNOWN:
         return Claim(failure.cause, Status.OPEN, failure.evidence)
     if not failure.rules:
@@ -53,7 +53,7 @@ def cause_claim(failure: FailureClassified) -> Claim:
 
 
 def outlook_claim(failure: FailureClassified) -> Claim:
-    """Return what is claimed of trying again, by the same facts or by others than the cause."""
+    """Return the claim about a retry. Its evidence may differ from that of the cause."""
     outlook = failure.outlook
     if failure.rules:
         rests = (f"{failure.rules[0]}: {OUTLOOK_SAYS[outlook]}", *_cited(failure))
@@ -61,11 +61,11 @@ def outlook_claim(failure: FailureClassified) -> Claim:
     if failure.cause not in UNKNOWN:
         rests = (f"{failure.cause}: {OUTLOOK_SAYS[outlook]}", *failure.evidence[:1])
         return Claim(outlook.value, cause_claim(failure).status, rests)
-    # Nobody knows the cause; that a signal ended it, and no error of its own, speaks for one try.
+    # The cause is unknown. An end by a signal, without an error of its own, supports one retry.
     status = Status.OPEN if outlook is Outlook.ASK else Status.PROVISIONAL
     return Claim(outlook.value, status, failure.evidence)
 
 
 def _cited(failure: FailureClassified) -> tuple[str, ...]:
-    """Return the lines that were cited for the cause itself."""
+    """Return the lines cited for the cause."""
     return tuple(line for line in failure.evidence if line.startswith(f"{failure.cause} ("))

@@ -1,4 +1,4 @@
-"""Requests about what an end was, and about a small fix that was pushed for it."""
+"""Commands about the cause of an end, and about a fix pushed for it."""
 
 from pydantic import PositiveInt
 

@@ -1,7 +1,7 @@
-"""R5: a small fix of a code bug; the run goes on at its pushed commit.
+"""Small fixes of code bugs: the run continues at the pushed commit (R5).
 
-The approval that the run has covers it where the diff lies outside of model, loop, optimizer and
-data. watchkeeper writes no code: it reads which files differ, and rules on their names.
+The run's existing approval covers a fix whose diff lies outside model, loop, optimizer and data.
+watchkeeper writes no code: it reads which files differ and judges by their names.
 """
 
 from fnmatch import fnmatchcase
@@ -29,14 +29,14 @@ from watchkeeper.domain.values.contract.plan import LaunchPlan, identity_digest,
 Outcome = list[RunEvent] | Refused
 
 FILES_MAX = 50
-"""A fix that changes more files is no small one."""
+"""Most files that a small fix may change."""
 
 _SHOWN_MAX = 8
-"""Changed files that a decision names."""
+"""Most changed files that a decision names."""
 
 
 def report_fix(run: Run, command: ReportFix) -> Outcome:
-    """Go on at the commit of a small fix, or refuse it by name. An agent may report one."""
+    """Continue at the commit of a small fix, or refuse it by name. An agent may report one."""
     refused = _refused(run, command)
     if refused is not None:
         return refused
@@ -86,8 +86,8 @@ def _refused(run: Run, command: ReportFix) -> Refused | None:
         return Refused(Refusal.FIX_TRAINS, f"{len(changed)} files: no small fix")
     training = [(path, glob) for path in changed if (glob := changes_training(path, part))]
     if training:
-        told = ", ".join(f"{path} ({glob})" for path, glob in training[:_SHOWN_MAX])
-        return Refused(Refusal.FIX_TRAINS, told)
+        listed = ", ".join(f"{path} ({glob})" for path, glob in training[:_SHOWN_MAX])
+        return Refused(Refusal.FIX_TRAINS, listed)
     built = (code.bundle and not command.bundle) or (code.container and not command.container)
     if code.built_from and built:
         return Refused(Refusal.FIX_WITHOUT_BUILD, code.bundle or code.container)
@@ -95,7 +95,7 @@ def _refused(run: Run, command: ReportFix) -> Refused | None:
 
 
 def _counting(run: Run, command: ReportFix) -> tuple[str, ...]:
-    """Return the changed files that count: not those that the contract ignores for L2 as well."""
+    """Return the changed files that count, without those that the contract ignores for L2."""
     ignored = contract_of(run).code.ignore
     return tuple(
         path
@@ -121,7 +121,7 @@ def _at(contract: Contract, command: ReportFix) -> Contract:
 
 
 def _plan(run: Run, contract: Contract) -> LaunchPlan:
-    # Instance and submission id are no part of the identity.
+    # Instance and submission id are not part of the identity.
     number, carried = len(run.instances) + 1, run.instances[-1].plan.carried
     return make_plan(contract, number=number, submission_id="fix", carried=carried)
 

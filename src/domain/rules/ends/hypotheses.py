@@ -1,9 +1,9 @@
-"""What a relaunch shows about the failure before it: causes ruled out, and left.
+"""What a relaunch rules out about the failure before it.
 
-A relaunch runs the same code on the same data over the same fabric. So training past the place of
-the failure rules out what is deterministic there, and the same failure again on other machines
-rules out the machines before and their allocation. Nothing rules the fabric out: it stays the same,
-and its faults pass by themselves.
+A relaunch runs the same code on the same data over the same fabric. Training past the place of the
+failure rules out deterministic causes there. The same failure on other machines rules out the
+earlier machines and their allocation. Nothing rules out the fabric: it stays the same, and its
+faults pass by themselves.
 """
 
 from watchkeeper.domain.rules.ends.case import place
@@ -20,16 +20,16 @@ from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.causes import UNKNOWN, Hypothesis
 
 _DETERMINISTIC = frozenset({Hypothesis.CODE, Hypothesis.DATA})
-"""What fails again at the same place, whatever runs it."""
+"""Causes that fail again at the same place on any machine."""
 
 _PLACED = frozenset({Hypothesis.NODE, Hypothesis.ALLOCATION})
-"""What stays behind where the next instance gets other machines."""
+"""Causes that disappear if the next instance gets other machines."""
 
 _NONE: frozenset[Hypothesis] = frozenset()
 
 
 def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]:
-    """Return what is known once an instance trains past the place of the failure before it.
+    """Return the outcome once an instance trains past the place of the earlier failure.
 
     Args:
         run: The run with the check folded in.
@@ -41,7 +41,7 @@ def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]
     if check.instance == stake.after:
         return []
     seen = check.progress.step - check.progress.uncertainty
-    # Beyond its whole window: a few steps past it may still be the same place.
+    # Must be beyond the whole window: a few steps past it may still be the same place.
     if seen <= failure.step + failure.step_uncertainty + WINDOW_STEPS:
         return []
     because = f"training is well past the place of {failure.instance}'s end ({place(failure)})"
@@ -50,7 +50,7 @@ def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]
 
 
 def judged_by_end(run: Run) -> list[HypothesesJudged]:
-    """Return what the end of a relaunched instance says.
+    """Return the outcome shown by the end of a relaunched instance.
 
     Args:
         run: The run with its newest failure folded in.
@@ -73,7 +73,7 @@ def judged_by_end(run: Run) -> list[HypothesesJudged]:
 
 
 def _may_be_alike(newest: Failure, before: Failure) -> bool:
-    """Say whether two ends at one place may be one failure: not where each has its own cause."""
+    """Say whether two ends at one place may be one failure: not if their causes differ."""
     known = {newest.cause, before.cause} - UNKNOWN
     return len(known) <= 1
 
@@ -97,15 +97,15 @@ def _judged(
     stake: Stake,
     before: Failure,
     instance: str,
-    tells: tuple[frozenset[Hypothesis], frozenset[Hypothesis]],
+    outcome: tuple[frozenset[Hypothesis], frozenset[Hypothesis]],
     because: str,
     shown: str,
 ) -> HypothesesJudged:
-    """Record an outcome by what it rules out, and by what it would be that was seen again."""
-    out, seen = tells
+    """Record an outcome: hypotheses that it rules out, and those that were seen again."""
+    out, seen = outcome
     gone = tuple(one for one in stake.hypotheses if one in out)
     left = tuple(one for one in stake.hypotheses if one not in out)
-    # Of several that are left nobody knows which; one that nothing was held against is no finding.
+    # If several remain, nobody knows which. A hypothesis that was never tested is no finding.
     alone = left if len(left) == 1 and (gone or left[0] in seen) else ()
     return HypothesesJudged(
         instance=instance,

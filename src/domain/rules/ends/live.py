@@ -1,7 +1,7 @@
-"""R17: a finding opens while the instance lives; people are notified.
+"""Response to a finding on a live instance (R17): notify at once, do nothing.
 
-A live run is never relaunched: only the orchestrator's word ends an instance (R18), and ending one
-on purpose is a guarded action.
+A live run is never relaunched. An instance ends only when the orchestrator says so (R18). To end
+one on purpose is a guarded action.
 """
 
 from watchkeeper.domain.run.ends import Action, DecisionMade
@@ -10,24 +10,24 @@ from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
 
 ALERTED = frozenset({"H2", "H3", "H5", "H7", "H8", "H9", "H16", "H17"})
-"""Findings that the DRI is alerted of at once, and has to acknowledge."""
+"""Findings that alert the DRI at once; the DRI has to acknowledge."""
 
 NOTIFIED = frozenset({"H4", "H6", "H10", "H12", "H15"})
-"""Findings that the DRI is told of at once. What is proven to be worse opens as an alert."""
+"""Findings that notify the DRI at once. A finding proven to be worse opens as an alert."""
 
 HANGING = frozenset({"H3", "H16"})
-"""Findings of a job that stands still: what it shows is gone once it is ended."""
+"""Findings of a stalled job, whose evidence is lost once the job ends."""
 
 CAPTURE = "stacks of all ranks, the state of collectives and node names"
-"""What to keep of a job that hangs; the finding says how, for its kind of machine."""
+"""Evidence to keep of a job that hangs; the finding says how, for its kind of machine."""
 
 
 def answer_to(found: FindingOpened | FindingRaised, check: CheckRecorded) -> DecisionMade:
-    """Return what is decided about a finding of a live instance: who is told, and nothing else.
+    """Return the decision on a finding of a live instance: only whom to notify.
 
     Args:
-        found: The finding as it opened, or as it became louder.
-        check: The check at which it did.
+        found: The finding as it opened, or as its severity rose.
+        check: The check at which that happened.
     """
     loud = found.rule in ALERTED or found.severity is Severity.ALERT
     quiet = found.rule in NOTIFIED and found.severity is Severity.NOTIFY
@@ -37,7 +37,7 @@ def answer_to(found: FindingOpened | FindingRaised, check: CheckRecorded) -> Dec
     return DecisionMade(
         instance=check.instance,
         action=action,
-        # What no detector's rule speaks of, such as a job that is unaccounted for, is judgement.
+        # No detector rule covers it, for example a job that is unaccounted for: a person judges.
         rule="R17" if found.rule.startswith("H") else found.rule,
         because=because,
         evidence=found.evidence or (found.summary,),

@@ -1,6 +1,6 @@
-"""R2 and R3 inside one job: failures that the orchestrator itself retries.
+"""Failures inside one job that the orchestrator itself retries (R2, R3).
 
-The orchestrator keeps such a job alive, so no end is seen however often it fails.
+The orchestrator keeps such a job alive. So no end is seen, no matter how often it fails.
 """
 
 from datetime import datetime
@@ -21,8 +21,8 @@ from watchkeeper.domain.values.exits import exit_facts
 from watchkeeper.domain.values.instance import Instance, Tried
 from watchkeeper.domain.values.observation.sources import AttemptFacts
 
-_TOLD = 4
-"""Failed tries that a decision cites: the newest."""
+_CITED_MAX = 4
+"""Most failed tries that a decision cites, newest last."""
 
 
 class Repeats(NamedTuple):
@@ -31,7 +31,7 @@ class Repeats(NamedTuple):
     Attributes:
         rule: R2 for the same failure again, R3 for too many.
         because: One sentence.
-        evidence: The tries that it rests on.
+        evidence: The tries that support it.
     """
 
     rule: str
@@ -40,7 +40,7 @@ class Repeats(NamedTuple):
 
 
 def charged_tries(run: Run, now: datetime) -> list[Tried]:
-    """Return the failed tries of the window that ended without a newer complete checkpoint."""
+    """Return the failed tries of the window that brought no newer complete checkpoint."""
     instance, window = run.instances[-1], contract_of(run).retries.window
     before = instance.launched_at
     charged: list[Tried] = []
@@ -52,32 +52,32 @@ def charged_tries(run: Run, now: datetime) -> list[Tried]:
 
 
 def repeats_at_end(case: Case) -> Repeats | None:
-    """R2: return why the try that ended a job is an earlier one of its own again."""
+    """R2: return why the try that ended a job repeats an earlier try of it."""
     first, instance = first_failed(case.check), case.run.instances[-1]
     if first is None:
         return None
     ended = case.failure
     last = Tried(ended.ended_at or ended.at, first, ended.step, ended.step_uncertainty)
-    # The try that ended the job may have been seen before its end was.
+    # The last try may have been seen before the end of the job was.
     known = (one for one in instance.tries if one.facts is not None and not is_same(one, last))
     return _same_again(case.run, (*known, last))
 
 
 def ask_at_end(case: Case, repeats: Repeats) -> DecisionMade:
-    """Return the question about an end after failures inside the job."""
+    """Return the question about an end that follows failures inside the job."""
     return answer(case, Action.ESCALATE, repeats.rule, repeats.because, *repeats.evidence)
 
 
 def retried(
     run: Run, before: Instance, check: CheckRecorded, spent: int, now: datetime
 ) -> list[RunEvent]:
-    """Return what follows from a further failed try of a live job (R2, R3, R13).
+    """Return the events that follow from another failed try of a live job (R2, R3, R13).
 
     Args:
         run: The run with the check folded in.
         before: The instance as it was before the check.
         check: The check.
-        spent: Restarts by a rule that are charged already.
+        spent: Restarts by a rule that were already charged.
         now: The time of the decision.
     """
     job, instance = check.job, run.instances[-1]
@@ -121,7 +121,7 @@ _RULES = ("R2", "R3")
 
 
 def _same_again(run: Run, tries: tuple[Tried, ...]) -> Repeats | None:
-    """R2: return why the newest try is an earlier one again, with no checkpoint between them."""
+    """R2: return why the newest try repeats an earlier one, with no checkpoint between them."""
     for earlier in reversed(tries[:-1]):
         last = tries[-1]
         if _saved_between(run, earlier.at, last.at):
@@ -146,22 +146,22 @@ def _too_many(run: Run, spent: int, now: datetime) -> Repeats | None:
         f"{render_duration(retries.window)}, beside {spent} charged restarts: the budget is "
         f"{retries.budget}"
     )
-    return Repeats("R3", because, tuple(_line(one) for one in tries[-_TOLD:]))
+    return Repeats("R3", because, tuple(_line(one) for one in tries[-_CITED_MAX:]))
 
 
 def _saved_between(run: Run, after: datetime | None, until: datetime) -> bool:
-    """Return whether a complete checkpoint came between two times."""
+    """Say whether a complete checkpoint was written between two times."""
     came = (one.came_at for one in run.checkpoints.values())
     return any(at <= until and (after is None or at > after) for at in came if at is not None)
 
 
 def _alike(earlier: Tried, last: Tried) -> str:
-    """Name what two failed tries have in common; empty for nothing."""
+    """Describe what two failed tries have in common; empty if nothing."""
     one, other = earlier.facts, last.facts
     if one is not None and other is not None:
         if one.node and one.node == other.node:
             return f"the same node ({one.node})"
-        # A lost machine always leaves the same words: only the same machine is a repeat.
+        # A lost machine always leaves the same text, so only the same machine is a repeat.
         if not lost_by(one) and _print(one) == _print(other):
             return "the same fingerprint"
     if earlier.step is None or last.step is None:
@@ -184,5 +184,5 @@ def _print(facts: AttemptFacts) -> str:
 
 def _line(tried: Tried) -> str:
     step = f" at ~{tried.step}" if tried.step is not None else ""
-    told = attempt_line(tried.facts) if tried.facts is not None else "nobody says how"
-    return f"{tried.at:%Y-%m-%d %H:%M} UTC{step}: {told}"
+    ending = attempt_line(tried.facts) if tried.facts is not None else "nobody says how"
+    return f"{tried.at:%Y-%m-%d %H:%M} UTC{step}: {ending}"

@@ -1,7 +1,7 @@
-"""The R rules after a bad end, in one order; the first that holds decides.
+"""Recovery after a bad end: the first R rule that holds decides.
 
-The order is the safety argument: what forbids a relaunch is asked before what allows one, and
-whatever no rule covers goes to a human (R19). Each row of `TABLE` names the rules by which it
+The order is the safety argument. Rules that forbid a relaunch come before rules that allow one.
+Whatever no rule covers goes to a human (R19). Each row of `TABLE` names the rules by which it
 decides.
 """
 
@@ -52,7 +52,7 @@ class Row:
 
     Attributes:
         rules: The ids by which it decides.
-        decides: Returns a decision, or none where it says nothing.
+        decides: Returns a decision, or none if the row does not apply.
     """
 
     rules: tuple[str, ...]
@@ -63,8 +63,8 @@ def recover(case: Case) -> DecisionMade | None:
     """Choose what to do about a bad end.
 
     Returns:
-        The decision, or none while the answer of a source that it needs is awaited: an empty or
-        failed answer is not proof of anything. Once it is overdue the DRI is asked.
+        The decision, or none while it waits for the answer of a source. An empty or failed answer
+        proves nothing. After the timeout the DRI is asked.
     """
     for row in TABLE:
         decision = row.decides(case)
@@ -88,34 +88,34 @@ def _r19_silent(case: Case) -> DecisionMade | None:
 
 
 def newest_resumable(run: Run, check: CheckRecorded) -> Checkpoint | None:
-    """Return the newest validated checkpoint that is still there, by numeric step."""
+    """Return the validated checkpoint with the highest step that still exists."""
     there = [run.checkpoints[s] for s in check.checkpoints_complete if s in run.checkpoints]
     there = [one for one in there if is_good(run, one)]
     return max(there, key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def is_good(run: Run, checkpoint: Checkpoint) -> bool:
-    """Return whether a relaunch may resume from a validated checkpoint."""
+    """Say whether a relaunch may resume from a validated checkpoint."""
     return not doubted(run, checkpoint) and bad_from(run, checkpoint) is None
 
 
 def launch_source(run: Run) -> Checkpoint | None:
-    """Return what the newest instance was initialized from, when that is the contract's own.
+    """Return the checkpoint that initialized the newest instance, if the contract names it.
 
-    A run that dies before its first checkpoint goes on from there again: the launch gate found
-    it complete (L6), and looks again before anything is relaunched.
+    A run that dies before its first checkpoint starts from there again. The launch gate found it
+    complete (L6), and checks it again before a relaunch.
     """
     newest = run.instances[-1].plan
     stated = contract_of(run).initialize_from.rstrip("/")
     if newest.resume_step is None or not stated or newest.resume_from != stated:
         return None
     if run.checkpoints:
-        return None  # It wrote some of its own: an empty listing is no proof that they are gone.
+        return None  # An empty listing does not prove that its own are gone.
     return Checkpoint(newest.resume_step, newest.resume_from, CheckpointKind.PERMANENT, version=0)
 
 
 def _r14_planned(case: Case) -> DecisionMade | None:
-    """An end in the window of an announced act is that act's own: a human goes on from there."""
+    """R14: an end in the window of an announced act belongs to that act; a human continues."""
     end = case.run.instances[-1].end
     ended = end.ended_at if end is not None and end.ended_at is not None else case.now
     act = holding(case.run, (ended, case.now))
@@ -151,11 +151,11 @@ def _r19_owner(case: Case) -> DecisionMade | None:
 
 
 def _r9(case: Case) -> DecisionMade | None:
-    """While it logs elsewhere than agreed, no relaunch: it would write on in the wrong place."""
+    """R9: no relaunch while the run logs elsewhere than agreed: it would log there again."""
     drift = case.run.findings.get(DRIFTED)
     if drift is not None:
         return answer(case, Action.ESCALATE, "R9", drift.summary, *drift.evidence)
-    # An act keeps the finding quiet; a relaunch would go on there all the same.
+    # An act silences the finding, but a relaunch would still log there.
     lines = identity_drift(case.run, case.check)
     if not lines:
         return None
@@ -163,7 +163,7 @@ def _r9(case: Case) -> DecisionMade | None:
 
 
 def _r11(case: Case) -> DecisionMade | None:
-    """R11: the lineage may have been written over by a wrong start, or forbids resuming."""
+    """R11: a wrong start may have overwritten the lineage, or the lineage forbids resuming."""
     mismatch = resume_mismatch(case.run, case.run.instances[-1], case.check)
     if mismatch is None and "H17" in case.failure.findings:
         mismatch = "started elsewhere than was decided (H17 was open), and nobody can tell now"
@@ -189,7 +189,7 @@ def _r11(case: Case) -> DecisionMade | None:
 
 
 def _r19_approval(case: Case, decided: DecisionMade) -> DecisionMade:
-    """Ask a human for the relaunch that R1 would decide, where each needs an approval."""
+    """Ask a human for the relaunch that R1 would decide, if each one needs an approval."""
     because = (
         "a human approves each relaunch of this run (policy.approvals is each); "
         f"R1 would decide: {decided.because}"
@@ -199,7 +199,7 @@ def _r19_approval(case: Case, decided: DecisionMade) -> DecisionMade:
 
 
 def no_checkpoint(case: Case) -> DecisionMade:
-    """Return that there is nothing to resume from (R10)."""
+    """Return the question that there is nothing to resume from (R10)."""
     because = "there is no complete, validated checkpoint to resume from"
     rejected = [f"{path}: {why}" for path, why in case.run.rejected.items()]
     if rejected:
@@ -261,7 +261,7 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
 
 
 def _nodes_left(case: Case) -> str:
-    """Say what a relaunch on an answer leaves as it is, where no one node is known to be bad."""
+    """Describe what a relaunch on an answer does not change, if no single node is known bad."""
     nodes = nodes_of(case)
     if case.failure.cause != "tpu_bad_node" or len(nodes) == 1:
         return ""
@@ -279,7 +279,7 @@ def _witness(chosen: Checkpoint) -> str:
 
 
 def resumable_on_record(case: Case) -> Checkpoint | None:
-    """Return where to go on from on a person's word, though the last check may have no listing."""
+    """Return where to resume when a person asks, even if the last check has no listing."""
     if source_is_fresh(case.check, "checkpoints"):
         return newest_resumable(case.run, case.check) or launch_source(case.run)
     validated = [c for c in case.run.checkpoints.values() if is_good(case.run, c)]
@@ -287,10 +287,10 @@ def resumable_on_record(case: Case) -> Checkpoint | None:
 
 
 def relaunch_on_answer(case: Case, question: str) -> DecisionMade:
-    """Relaunch because a human answered a question so; budget and outlook are theirs to judge.
+    """Relaunch because a human's answer says so; the human judges budget and outlook.
 
-    Where the last check had no listing, the newest checkpoint ever validated is chosen: the gate
-    (L6) finds it there and complete before anything is launched, or asks again.
+    If the last check had no listing, the newest checkpoint ever validated is chosen. The gate (L6)
+    verifies that it is complete before a launch, or asks again.
 
     Returns:
         The decision, or an escalation when there is no checkpoint (R10).
@@ -310,7 +310,7 @@ def relaunch_on_answer(case: Case, question: str) -> DecisionMade:
 
 
 def by_consent(decided: DecisionMade, run: Run, used: ConsentUsed) -> DecisionMade:
-    """Return a relaunch on an answer as the rule's own that asked for a consent (R7, R16)."""
+    """Attribute a relaunch on an answer to the rule that asked for the consent (R7, R16)."""
     before = run.phase.decision if isinstance(run.phase, Interrupted) else None
     assert before is not None, "the answer is to a decision"
     because = f"{decided.because}; {used.action} {used.target} was consented to as {used.consent}"
@@ -324,7 +324,7 @@ def by_consent(decided: DecisionMade, run: Run, used: ConsentUsed) -> DecisionMa
 
 
 def relaunch_what_never_ran(plan: LaunchPlan, question: str) -> DecisionMade:
-    """Launch again, from where it was to start, what the orchestrator had refused to take."""
+    """Launch a plan again, from its original start, after the orchestrator refused it."""
     return DecisionMade(
         instance=plan.instance,
         action=Action.RELAUNCH,
@@ -358,7 +358,7 @@ TABLE: tuple[Row, ...] = (
     Row(("R19",), r19_retried),
     Row(("R3",), r3),
 )
-"""All that is asked of an end before it may be relaunched, in this order."""
+"""All rules that an end must pass before a relaunch, in this order."""
 
 RELAUNCHING = ("R1",)
-"""The rules that relaunch by themselves, once nothing in the table holds; else R10 or R19 asks."""
+"""Rules that relaunch on their own if no row of the table holds; else R10 or R19 asks."""

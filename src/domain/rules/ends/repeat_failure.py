@@ -1,4 +1,4 @@
-"""R2, R3, R12 and R19: the same failure again, or too many of them."""
+"""Repeated failures, and too many restarts without progress (R2, R3, R12, R19)."""
 
 from datetime import datetime
 
@@ -19,21 +19,21 @@ from watchkeeper.domain.values.durations import render_duration
 
 
 def charged(run: Run, now: datetime) -> tuple[list[Restart], list[Restart]]:
-    """Return the restarts of the window that count against the budget, and those that do not.
+    """Return the restarts of the window that count against the budget, and the others.
 
-    A restart that brought a new complete, validated checkpoint beyond the one it resumed from is
-    no charge: training went on. Nor is one whose failure was excused by later evidence.
+    A restart is free if it produced a validated checkpoint beyond the one it resumed from, because
+    training made progress. It is also free if later evidence excused its failure.
     """
     window = contract_of(run).retries.window
     excused = {one.instance for one in run.failures if one.excused}
-    # What a human asked for, or answered with, is no restart by rule.
+    # A restart that a human asked for is not a restart by rule.
     recent = [one for one in run.restarts if one.at > now - window]
     free = [one for one in recent if one.gained is not None or one.after in excused]
     return [one for one in recent if one not in free], free
 
 
 def r3(case: Case) -> DecisionMade | None:
-    """R3: as many restarts as the contract allows brought no progress in its window."""
+    """R3: the allowed number of restarts brought no progress within the window."""
     retries = contract_of(case.run).retries
     spent, free = charged(case.run, case.now)
     own = charged_tries(case.run, case.now)
@@ -48,11 +48,11 @@ def r3(case: Case) -> DecisionMade | None:
         because = f"{because}; {len(own)} tries inside {case.failure.instance} brought none either"
     if retries.budget == 0:
         because = "the restart budget is 0 (retries.budget): no rule restarts it"
-    told = [_told(one) for one in (*spent, *free)[-4:]]
-    return answer(case, Action.ESCALATE, "R3", because, *told)
+    cited = [_restart_line(one) for one in (*spent, *free)[-4:]]
+    return answer(case, Action.ESCALATE, "R3", because, *cited)
 
 
-def _told(restart: Restart) -> str:
+def _restart_line(restart: Restart) -> str:
     start = "the start" if restart.resume_step is None else f"step-{restart.resume_step}"
     if restart.gained is not None:
         return f"{restart.instance} from {start} brought step-{restart.gained}"
@@ -60,7 +60,7 @@ def _told(restart: Restart) -> str:
 
 
 def r2(case: Case) -> DecisionMade | None:
-    """R2: the same failure without progress past it, or any second one in the same window."""
+    """R2: the same failure without progress past it, or a second one in the same window."""
     for earlier in reversed(_counting(case)):
         same = earlier.fingerprint == case.failure.fingerprint
         if same and not is_past(case.failure, earlier):
@@ -74,7 +74,7 @@ def r2(case: Case) -> DecisionMade | None:
 
 
 def r12(case: Case) -> DecisionMade | None:
-    """R12: one fix was made already, and the error is there again; on daily any further error."""
+    """R12: the error is back after one fix; in the daily lane any further error counts."""
     fixes = case.run.judgement.fixes
     if not fixes or case.failure.cause != "code_bug":
         return None
@@ -88,7 +88,7 @@ def r12(case: Case) -> DecisionMade | None:
 
 
 def r19_retried(case: Case) -> DecisionMade | None:
-    """R1 retries such an end once: what comes back, though later on, needs judgement."""
+    """R19: R1 retries such an end once; if it comes back, even later on, a person judges."""
     failure = case.failure
     seen = [f for f in _counting(case) if f.fingerprint == failure.fingerprint]
     if case.outlook is not Outlook.RETRY_ONCE or not seen:
@@ -101,7 +101,7 @@ def r19_retried(case: Case) -> DecisionMade | None:
 
 
 def earlier_failures(run: Run, failure: Failure) -> list[Failure]:
-    """Return the failures before one that speak of the run itself: not those that were excused."""
+    """Return the earlier failures that are evidence on the run, without the excused ones."""
     return [one for one in run.failures if one.version < failure.version and not one.excused]
 
 

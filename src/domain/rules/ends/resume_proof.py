@@ -1,4 +1,7 @@
-"""The proof that a resumed instance continues the one before it."""
+"""Proof that a resumed instance continues the training of the one before.
+
+It is recorded once for each instance.
+"""
 
 from watchkeeper.domain.rules.health.resume import ResumeComparison, told_of_resume
 from watchkeeper.domain.run.ends import ResumeProven
@@ -9,7 +12,7 @@ from watchkeeper.domain.run.watch import CheckRecorded
 
 
 def resume_shown(run: Run, check: CheckRecorded) -> list[RunEvent]:
-    """Return the verdict on a resume, once there is one, and the question about a difference.
+    """Return the verdict on a resume, once there is one, and a question if losses differ.
 
     Args:
         run: The run with the check and its findings folded in.

@@ -1,7 +1,7 @@
-"""A revised cause: by a late signal, an attempt's own word, or a person.
+"""Revisions of a cause by a late signal, an attempt's report, or a person.
 
-What was recorded of an end stays as it is; a new event says what it is taken for from here on, and
-later decisions, budgets and comparisons read that.
+The original record of an end stays unchanged. A new event gives the revised cause. Later decisions,
+budgets and comparisons read that event.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ Outcome = list[RunEvent] | Refused
 
 
 def revise(run: Run, command: Revise) -> Outcome:
-    """Take an end for what a person says that it was."""
+    """Revise the cause of an end to what a person says it was."""
     if command.actor.kind != "human":
         return not_a_human(run, command)
     if not command.reason.strip():
@@ -45,26 +45,26 @@ def revise(run: Run, command: Revise) -> Outcome:
     who = command.actor.principal
     because = f"{who} says that it was {command.cause}: {command.reason.strip()}"
     revised = _revised(failure, command.cause, because, (f"the word of {who}",))
-    return [revised, *_decided_anew(apply_pending(run, [revised], command), command.now)]
+    return [revised, *_decide_again(apply_pending(run, [revised], command), command.now)]
 
 
 def suggest(run: Run, command: SuggestCause) -> Outcome:
-    """Record what a second reader thinks of an end; nothing is decided, and nothing changes."""
+    """Record a second reader's hypotheses on an end. Nothing is decided or changed."""
     failure = next((one for one in run.failures if one.version == command.failure), None)
     if failure is None:
         return Refused(Refusal.FAILURE_UNKNOWN, f"event {command.failure}")
-    told = CauseSuggested(
+    suggestion = CauseSuggested(
         instance=failure.instance,
         failure=failure.version,
         source=command.source,
         hypotheses=command.hypotheses,
         failed=command.failed,
     )
-    return [told]
+    return [suggestion]
 
 
-def _decided_anew(run: Run, now: datetime) -> list[RunEvent]:
-    """Decide again on the newest end, which nobody has acted on yet."""
+def _decide_again(run: Run, now: datetime) -> list[RunEvent]:
+    """Decide again on the newest end, if nobody has acted on it yet."""
     if not isinstance(run.phase, Interrupted) or run.phase.decision is None:
         return []
     before = run.phase.decision
@@ -90,9 +90,9 @@ def _decided_anew(run: Run, now: datetime) -> list[RunEvent]:
 
 
 def receive_and_revise(run: Run, command: ReceiveSignal) -> list[RunEvent]:
-    """Record a signal; and where it names what an end of nobody-knows-what was, say so.
+    """Record a signal, and revise an end of unknown cause if the signal names the cause.
 
-    It starts nothing: what was decided stands, and later decisions read the new cause.
+    It starts nothing. Earlier decisions stay valid, and later decisions read the new cause.
     """
     events = receive(run, command)
     if not events:
@@ -107,17 +107,17 @@ def _by_witnesses(run: Run) -> list[RunEvent]:
         if failure.cause not in UNKNOWN or failure.revised:
             continue
         if any("Traceback" in line for line in failure.evidence) or failure.traced:
-            continue  # A traceback in its own lines is stronger than any witness.
+            continue  # A traceback in the lines of the end outranks any outside report.
         cause = cause_by_witnesses(run, failure.ended_at or failure.at)
         if cause:
-            told = witnesses(run, failure.ended_at or failure.at)
+            claims = witnesses(run, failure.ended_at or failure.at)
             because = f"a signal that came later names {cause}"
-            made.append(_revised(failure, cause, because, told))
+            made.append(_revised(failure, cause, because, claims))
     return made
 
 
 def revised_by_attempts(run: Run, check: CheckRecorded) -> list[FailureRevised]:
-    """Return what the orchestrator's own word on the tries says of an end that nobody understood.
+    """Revise an end of unknown cause by the orchestrator's report on the tries.
 
     Args:
         run: The run, interrupted.
@@ -152,7 +152,7 @@ def _revised(
 
 
 def _print(failure: Failure, cause: str) -> str:
-    """Return what the end is compared by: two of one fingerprint, revised alike, are the same."""
+    """Return the key that compares ends: same fingerprint and same revision mean same failure."""
     if cause in INFRASTRUCTURE and failure.cause in INFRASTRUCTURE:
         return failure.fingerprint
     return hashlib.sha256(f"{failure.fingerprint}\n{cause}".encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""R14 and R19: an end that somebody wanted, and an end while another job writes."""
+"""Ends that may be intended although no stop is on record (R14)."""
 
 from datetime import timedelta
 
@@ -12,13 +12,13 @@ from watchkeeper.domain.values.contract.lane_policy import policy_of
 from watchkeeper.domain.values.durations import render_duration
 
 AFTER_SUBMIT = timedelta(minutes=2)
-"""A stop this soon after a submit is as a rule its author's own second thought."""
+"""A stop this soon after a submit is usually a second thought of its author."""
 
 _SAID_MAX = 200
 
 
 def r14_by_its_words(case: Case) -> DecisionMade | None:
-    """R14: its lines or its signal say that somebody stopped it, and no stop is on record."""
+    """R14: log lines or the signal show that somebody stopped it, and no stop is on record."""
     if case.failure.cause != "user_stopped":
         return None
     because = (
@@ -29,10 +29,10 @@ def r14_by_its_words(case: Case) -> DecisionMade | None:
 
 
 def r14_stopped(case: Case) -> DecisionMade | None:
-    """R14: the orchestrator calls the job stopped, and nobody on record asked for that.
+    """R14: the orchestrator calls the job stopped, and no stop is on record.
 
-    A cancel by API, a stopped parent and a person leave the same state, mostly without a word. A
-    machine that the orchestrator says was taken is another matter, and so is a contract that
+    A cancel by API, a stopped parent and a person leave the same state, mostly without a reason.
+    The rule does not apply if the orchestrator says that a machine was taken, or if the contract
     states `policy.stopped: failure`.
     """
     instance = case.run.instances[-1]

@@ -1,6 +1,7 @@
-"""How long an end waits for a silent checkpoint store, and what is asked then.
+"""Timeout for a checkpoint store that gives no answer after an end.
 
-Without its listing nothing is relaunched; and a dead run must not wait unseen for ever.
+Without the store's listing nothing is relaunched. A dead run must not wait unseen for ever, so a
+question follows the timeout.
 """
 
 from datetime import datetime
@@ -16,14 +17,14 @@ PROPOSES = (
     "Nothing was done. Look at the store; then relaunch from the newest checkpoint on record, or "
     "leave it?"
 )
-"""What a person is advised to do: before anything is launched the gate (L6) looks there again."""
+"""Advice to a person: the gate (L6) checks the store again before any launch."""
 
 
 def silent_too_long(run: Run, check: CheckRecorded, now: datetime) -> str:
-    """Say that the store of an ended instance is silent for longer than is waited.
+    """Say whether the store of an ended instance has been silent past the timeout.
 
-    That is as long as steps may stand still before a live run counts as hung, or nobody can tell
-    (`live.stall` and `live.stall_cadences`), from when its end was first seen.
+    The timeout equals the stall limit of a live run (`live.stall` and `live.stall_cadences`). It
+    starts when the end was first seen.
 
     Args:
         run: The run, with the end folded in.
@@ -31,7 +32,7 @@ def silent_too_long(run: Run, check: CheckRecorded, now: datetime) -> str:
         now: The time of the decision.
 
     Returns:
-        One sentence that names the store's reason; empty where its answer is still awaited.
+        One sentence with the store's reason; empty before the timeout.
     """
     limit = stall_limit(contract_of(run))
     if not isinstance(run.phase, Interrupted) or run.since is None or now - run.since < limit:

@@ -1,6 +1,7 @@
-"""What follows from a success: artefacts are verified, wrong numbers reported.
+"""Response to a success: report wrong numbers (R4), then verify artefacts.
 
-The orchestrator only says that the program ended with exit code 0. A run whose loss is NaN does so.
+The orchestrator only reports that the program ended with exit code 0. A run whose loss is NaN also
+ends that way.
 """
 
 from watchkeeper.domain.reading.triage.classify import describe_end
@@ -24,7 +25,7 @@ from watchkeeper.domain.values.causes import (
 from watchkeeper.domain.values.check import Severity
 
 _PROOFS = ("checkpoints", "tracker")
-"""The sources that show how far a success came."""
+"""The sources that show the last step of a success."""
 
 
 def wrong_numbers(run: Run) -> list[FindingOpened]:
@@ -38,10 +39,10 @@ def wrong_record(run: Run) -> list[FindingOpened]:
 
 
 def told_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
-    """Alert and ask of wrong numbers that a success leaves open; nothing where none are.
+    """Alert and ask about wrong numbers that a success leaves open; nothing if there are none.
 
-    It is asked though the finding was asked about before: then the run lived, and was not to be
-    sealed.
+    It asks even if the finding was asked about before. At that time the run was live and could not
+    be sealed.
 
     Args:
         run: The run with the findings of its last check.
@@ -78,7 +79,7 @@ def told_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEv
 
 
 def asked_of_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
-    """Ask of what a success leaves open about its identity or lineage, unless a question waits."""
+    """Ask about open findings on identity or lineage after a success, unless a question waits."""
     waits = {one.finding for one in run.questions.values()}
     doubted = [one for one in wrong_record(run) if one.kind not in waits]
     return [
@@ -96,9 +97,9 @@ def asked_of_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
 
 
 def short_of_success(run: Run, check: CheckRecorded) -> str:
-    """Return what a success lacks by its last check alone: its final step, or any trace at all.
+    """Return what a success lacks at its last check: its final step, or any trace at all.
 
-    A step that the tracker counts from 0 may be one less than the final one. A source without an
+    The tracker counts from 0, so its step may be one less than the final one. A source without an
     answer proves nothing.
     """
     instance, final = run.instances[-1], contract_of(run).final_step.known
@@ -115,7 +116,7 @@ def short_of_success(run: Run, check: CheckRecorded) -> str:
 
 
 def asked_of_short_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
-    """Open H11 and ask, where a success is short of what it should be; in every lane."""
+    """Open H11 and ask if a success falls short; in every lane."""
     lack = short_of_success(run, check)
     if not lack:
         return []
@@ -143,7 +144,7 @@ def asked_of_short_success(run: Run, check: CheckRecorded, job: JobFacts) -> lis
 
 
 def verify_success(instance: str, job: JobFacts) -> DecisionMade:
-    """Return what follows from a success: its artefacts are verified (R15)."""
+    """Return the decision to verify the artefacts of a success (R15)."""
     return DecisionMade(
         instance=instance,
         action=Action.VERIFY,
@@ -154,9 +155,9 @@ def verify_success(instance: str, job: JobFacts) -> DecisionMade:
 
 
 def has_reached_the_end(run: Run, check: CheckRecorded) -> bool:
-    """Return whether an instance ended at or beyond the contract's final step.
+    """Say whether an instance ended at or beyond the contract's final step.
 
-    By the highest step that any source showed, or by a complete checkpoint.
+    The highest step that any source showed counts, or a complete checkpoint.
     """
     final = contract_of(run).final_step.known
     if final is None:
@@ -169,7 +170,7 @@ def has_reached_the_end(run: Run, check: CheckRecorded) -> bool:
 
 
 def verify_end(run: Run, instance: str, job: JobFacts) -> DecisionMade:
-    """Return what follows from an end at the final step that is no success (R15)."""
+    """Return the decision on an end at the final step that is no success (R15)."""
     final = contract_of(run).final_step.value
     return DecisionMade(
         instance=instance,
@@ -182,7 +183,7 @@ def verify_end(run: Run, instance: str, job: JobFacts) -> DecisionMade:
 
 
 def passed_by_seal(run: Run) -> list[FindingCleared]:
-    """Return the end of the findings that a human let pass for a seal."""
+    """Return the events that close findings that a human waived for a seal."""
     reason = "a human let the run be sealed with it"
     left = (*wrong_numbers(run), *wrong_record(run))
     return [cleared(run, one.kind, one.rule, reason) for one in left]

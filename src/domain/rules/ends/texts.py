@@ -1,4 +1,4 @@
-"""The R rules in words."""
+"""Texts of all R rules: the response to an end or to a live finding."""
 
 from watchkeeper.domain.rules.shared.rule import RuleText
 

@@ -1,7 +1,8 @@
-"""Whether an end was for want of machines, by the orchestrator's own word on it.
+"""Detects ends for lack of machines from the orchestrator's report.
 
-Iris ends what could not be placed in time with a state of its own, which is `failed` here; its name
-in `error_type`, or its sentence, is what is left of it. Others say the same in sentences.
+Iris ends a job that could not be placed in time with a state of its own, which maps to `failed`
+here. Only its name in `error_type`, or its sentence, remains of that state. Other orchestrators say
+the same in sentences.
 """
 
 import re
@@ -13,10 +14,10 @@ from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.observation.sources import AttemptState
 
 _STATE = re.compile(r"(?:(?:JOB|TASK)_STATE_)?UNSCHEDULABLE", re.IGNORECASE)
-"""Iris' state 8 by its names; as a reason of Kubernetes it is the same word."""
+"""Names of Iris' state 8. Kubernetes uses the same word as a reason."""
 
 _OWN_SENTENCE = re.compile(r"(?:error: )?job could not be scheduled\.?", re.IGNORECASE)
-"""What Iris writes beside that state, and nothing else."""
+"""Text that Iris writes with that state, and with no other."""
 
 _SENTENCE = re.compile(
     r"\b(?:jobs?|tasks?|actors?|pods?|workloads?|placement groups?|(?:resource )?requests?)\b"
@@ -31,11 +32,11 @@ _BLOCKED = re.compile(
     r"\bunsatisfied autoscaler demand\b|\btier_blocked\b|\bno workers match constraints\b",
     re.IGNORECASE,
 )
-"""Reasons to wait that Iris gives where waiting changes nothing."""
+"""Wait reasons of Iris for which waiting changes nothing."""
 
 
 def is_unscheduled(job: JobFacts) -> bool:
-    """Say whether the orchestrator itself calls an end unschedulable.
+    """Say whether the orchestrator calls an end unschedulable.
 
     >>> is_unscheduled(JobFacts(submission_id="a", state="failed", error_type="UNSCHEDULABLE"))
     True
@@ -47,21 +48,22 @@ def is_unscheduled(job: JobFacts) -> bool:
 
 
 def unscheduled_line(lines: Iterable[str]) -> str:
-    """Return the first sentence that says that work cannot be scheduled; empty without one."""
+    """Return the first sentence that says that work cannot be scheduled; empty if none."""
     return next(filter(_SENTENCE.search, lines), "")
 
 
 def demand_lines(job: JobFacts, check: CheckRecorded) -> tuple[str, ...]:
-    """Return what is cited of such an end: the orchestrator's sentence, and the demand."""
+    """Return the evidence of such an end: the orchestrator's sentence, and the demand."""
     said = next((line.strip() for line in job.message.splitlines() if line.strip()), "")
     sentence = (f"the orchestrator says: {said}",) if said else ()
     return tuple(dict.fromkeys((*sentence, *capacity_lines(check.capacity))))
 
 
 def never_served(job: JobFacts, check: CheckRecorded) -> bool:
-    """Say whether a job failed without a word, and its demand alone tells why.
+    """Say whether a job failed without a reason, and only its demand explains why.
 
-    Only of one that never began: a demand that is unmet after a machine went is what the loss left.
+    Applies only to a job that never began: after a machine loss, the unmet demand is a result of
+    the loss.
     """
     silent = job.state is JobState.FAILED and not (job.message.strip() or job.error_type)
     ended_itself = job.exit_code is not None or job.signal is not None

@@ -1,1 +1,1 @@
-"""H rules: what a check finds wrong with a run."""
+"""H rules: detectors of problems with a run."""

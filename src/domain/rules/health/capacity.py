@@ -1,4 +1,7 @@
-"""H6: partial, wrong or unserved capacity; H12: jobs mistaken for this one."""
+"""Capacity detectors (H6), and jobs mistaken for this run (H12).
+
+H6 finds pending, partial, wrong or unserved capacity.
+"""
 
 import re
 from datetime import datetime
@@ -26,9 +29,9 @@ _NAME = re.compile(r"[^a-z0-9]+")
 
 
 def pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
-    """H6, its first half: the job waits longer than the contract allows.
+    """H6: the job waits longer than the contract allows.
 
-    An alert once the wedge is proven: something is asked for, and nobody brings it up.
+    It becomes an alert once the job is proven stuck: it asks for machines that nobody provisions.
     """
     limit = contract_of(run).watch.pending_notify
     waited = now - instance.launched_at if instance.launched_at is not None else None
@@ -47,22 +50,23 @@ def pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -
 
 
 def partial_allocation(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
-    """H6: some of what it asked for is there, and the rest does not come."""
+    """H6: the job got some of the machines that it asked for, and the rest does not come."""
     limit = contract_of(run).watch.pending_notify
-    told = check.capacity
+    capacity = check.capacity
     alive = check.job is not None and check.job.state in (JobState.RUNNING, JobState.PENDING)
-    if told is None or told.wanted is None or told.granted is None or not alive:
-        # Without numbers nobody can tell; a cluster that answers without them tells of no want.
-        answered = alive and (_is_told(check) or _tries_are_told(check))
+    if capacity is None or capacity.wanted is None or capacity.granted is None or not alive:
+        # Without numbers the answer is unknown; a cluster that answers without them reports no
+        # lack.
+        answered = alive and (_is_reported(check) or _tries_are_known(check))
         return Held(PARTIAL, "H6", Severity.NOTIFY, False if answered else None, "")
-    short = told.granted < told.wanted
+    short = capacity.granted < capacity.wanted
     since = _short_since(run, instance, check)
     long = since is not None and now - since > limit
-    wedged = is_wedged(told)
-    proven = f"; nothing serves {_unmet(told)}, and nothing is provisioned" if wedged else ""
-    # None at all is a job that waits: `pending` tells that, where the job says so itself.
+    wedged = is_wedged(capacity)
+    proven = f"; nothing serves {_unmet(capacity)}, and nothing is provisioned" if wedged else ""
+    # A job with no machines at all waits: `pending` reports that if the job says so itself.
     again = waits_again(check)
-    holds = short and long and (told.granted > 0 or again)
+    holds = short and long and (capacity.granted > 0 or again)
     part = "nothing" if again else "only part"
     return Held(
         PARTIAL,
@@ -71,35 +75,35 @@ def partial_allocation(run: Run, instance: Instance, check: CheckRecorded, now: 
         holds,
         f"{part} of what it asked for has been granted for more than {render_duration(limit)}"
         f"{proven}",
-        capacity_lines(told),
+        capacity_lines(capacity),
     )
 
 
-def _tries_are_told(check: CheckRecorded) -> bool:
-    """Say whether the tries of its tasks are known: any that waited would tell what is wanted."""
-    told = [r for r in check.readings if r.source == "attempts"]
-    return bool(told) and all(r.state is SourceState.FRESH for r in told)
+def _tries_are_known(check: CheckRecorded) -> bool:
+    """Say whether the tries of its tasks are known: a waiting one would show what is wanted."""
+    attempts = [r for r in check.readings if r.source == "attempts"]
+    return bool(attempts) and all(r.state is SourceState.FRESH for r in attempts)
 
 
 def _short_since(run: Run, instance: Instance, check: CheckRecorded) -> datetime | None:
-    """Return since when less than asked for is granted, without a break."""
+    """Return since when less than requested has been granted, without a break."""
     since: datetime | None = None
     for last in reversed(checks_before(run, check)):
-        told = last.capacity
+        capacity = last.capacity
         if last.instance != check.instance:
             break
-        if told is None or told.wanted is None or told.granted is None:
+        if capacity is None or capacity.wanted is None or capacity.granted is None:
             continue
-        if told.granted >= told.wanted:
+        if capacity.granted >= capacity.wanted:
             break
         since = last.at
-    # What has trained had its machines, whether somebody told of them or not.
+    # An instance that trained had its machines, reported or not.
     waited = since is not None and not _was_whole(run, check) and instance.step_best is None
     return instance.launched_at if waited and instance.launched_at is not None else since
 
 
 def _was_whole(run: Run, check: CheckRecorded) -> bool:
-    """Say whether an instance was ever seen with all that it asked for."""
+    """Say whether an instance was ever seen with all machines that it asked for."""
     mine = [last.capacity for last in checks_before(run, check) if last.instance == check.instance]
     return any(
         c is not None and c.wanted is not None and c.granted is not None and c.granted >= c.wanted
@@ -108,57 +112,57 @@ def _was_whole(run: Run, check: CheckRecorded) -> bool:
 
 
 def wrong_hardware(run: Run, check: CheckRecorded) -> Held:
-    """H6: it has, or asked for, another type or number of machines than the contract says."""
-    promised, told = contract_of(run).hardware, check.capacity
-    if told is None or not (told.hardware or told.wanted is not None):
+    """H6: the job has or asked for machines of another type or number than the contract says."""
+    promised, capacity = contract_of(run).hardware, check.capacity
+    if capacity is None or not (capacity.hardware or capacity.wanted is not None):
         return Held(WRONG_HARDWARE, "H6", Severity.NOTIFY, None, "")
-    wrong = tuple(filter(None, (_wrong_type(promised, told), _wrong_count(promised, told))))
-    known = bool(promised.type and told.hardware) or bool(promised.count and told.wanted)
+    wrong = tuple(filter(None, (_wrong_type(promised, capacity), _wrong_count(promised, capacity))))
+    known = bool(promised.type and capacity.hardware) or bool(promised.count and capacity.wanted)
     summary = wrong[0] if wrong else ""
     holds = True if wrong else False if known else None
     return Held(WRONG_HARDWARE, "H6", Severity.NOTIFY, holds, summary, wrong, summary)
 
 
-def _wrong_type(promised: HardwarePart, told: CapacityFacts) -> str:
-    if not promised.type or not told.hardware:
+def _wrong_type(promised: HardwarePart, capacity: CapacityFacts) -> str:
+    if not promised.type or not capacity.hardware:
         return ""
-    wanted, has = _NAME.sub("", promised.type.lower()), _NAME.sub("", told.hardware.lower())
-    # A longer name of the same, such as `TPU-v5p-1024-head`, is no other type.
+    wanted, has = _NAME.sub("", promised.type.lower()), _NAME.sub("", capacity.hardware.lower())
+    # A longer name of the same type, such as `TPU-v5p-1024-head`, is not another type.
     if wanted in has or has in wanted:
         return ""
-    return f"it was given {told.hardware}, the contract says {promised.type}"
+    return f"it was given {capacity.hardware}, the contract says {promised.type}"
 
 
-def _wrong_count(promised: HardwarePart, told: CapacityFacts) -> str:
-    # Orchestrators count hosts of a slice, contracts slices: only what cannot be both is wrong.
-    if not promised.count or told.wanted is None or told.wanted % promised.count == 0:
-        return "it asked for nothing" if promised.count and told.wanted == 0 else ""
-    return f"it asked for {told.wanted} machines, the contract says {promised.count}"
+def _wrong_count(promised: HardwarePart, capacity: CapacityFacts) -> str:
+    # Orchestrators count hosts of a slice, contracts count slices: multiples are accepted.
+    if not promised.count or capacity.wanted is None or capacity.wanted % promised.count == 0:
+        return "it asked for nothing" if promised.count and capacity.wanted == 0 else ""
+    return f"it asked for {capacity.wanted} machines, the contract says {promised.count}"
 
 
-def is_wedged(told: CapacityFacts | None) -> bool:
-    """Say whether a wedge is proven: a demand that nothing serves, and nothing is brought up."""
-    return told is not None and bool(told.unmet) and told.provisioning == 0
+def is_wedged(capacity: CapacityFacts | None) -> bool:
+    """Say whether a job is proven stuck: nothing serves its demand and nothing is provisioned."""
+    return capacity is not None and bool(capacity.unmet) and capacity.provisioning == 0
 
 
-def _unmet(told: CapacityFacts | None) -> str:
-    return ", ".join(told.unmet) if told is not None else ""
+def _unmet(capacity: CapacityFacts | None) -> str:
+    return ", ".join(capacity.unmet) if capacity is not None else ""
 
 
-def capacity_lines(told: CapacityFacts | None) -> tuple[str, ...]:
-    """Say what is known of a job's capacity, for people."""
-    if told is None:
+def capacity_lines(capacity: CapacityFacts | None) -> tuple[str, ...]:
+    """Describe the known capacity of a job, for people."""
+    if capacity is None:
         return ()
     lines: list[str] = []
-    if told.pending_reason:
-        lines.append(f"the orchestrator says: {told.pending_reason}")
-    if told.wanted is not None and told.granted is not None:
-        lines.append(f"{told.granted} of {told.wanted} granted")
-    if told.unmet:
-        lines.append(f"nothing serves {_unmet(told)}")
-    if told.provisioning is not None:
-        brought = f"{told.provisioning} are being brought up"
-        lines.append(brought if told.provisioning else "nothing is being brought up")
+    if capacity.pending_reason:
+        lines.append(f"the orchestrator says: {capacity.pending_reason}")
+    if capacity.wanted is not None and capacity.granted is not None:
+        lines.append(f"{capacity.granted} of {capacity.wanted} granted")
+    if capacity.unmet:
+        lines.append(f"nothing serves {_unmet(capacity)}")
+    if capacity.provisioning is not None:
+        brought = f"{capacity.provisioning} are being brought up"
+        lines.append(brought if capacity.provisioning else "nothing is being brought up")
     return tuple(lines)
 
 
@@ -166,28 +170,28 @@ def capacity_lines(told: CapacityFacts | None) -> tuple[str, ...]:
 
 
 def second_writer(run: Run, instance: Instance, check: CheckRecorded) -> Held:
-    """H12: another live job writes to this run's root, or says that it is this run."""
+    """H12: another live job writes to this run's root, or claims to be this run."""
     writers = writers_beside(run, instance, check)
     lines = tuple(job_line(one) for one in writers)
     named = ", ".join(one.job for one in writers)
     summary = f"more than one live writer: {named} beside {instance.plan.submission_id}"
-    holds = True if writers else None if not _is_told(check) else False
+    holds = True if writers else None if not _is_reported(check) else False
     return Held(SECOND_WRITER, "H12", Severity.NOTIFY, holds, summary, lines, named)
 
 
 def writers_beside(run: Run, instance: Instance, check: CheckRecorded) -> list[OtherJob]:
-    """Return the other live jobs that write to this run's root, or say that they are this run.
+    """Return the other live jobs that write to this run's root, or claim to be this run.
 
     Args:
         run: For its root and its slug.
-        instance: Whose own job is none of them, whether it lives or has ended.
-        check: What was seen of other jobs.
+        instance: Its own job is excluded, live or ended.
+        check: It holds the other jobs that were seen.
     """
     return [one for one in _others(instance, check) if _writes_here(run, one)]
 
 
 def stale_diagnostic(run: Run, instance: Instance, check: CheckRecorded) -> Held:
-    """H12: a trial or diagnosis under this run's name still lives, and is no production job."""
+    """H12: a trial or diagnostic job under this run's name is still live."""
     trials = [
         one
         for one in _others(instance, check)
@@ -196,7 +200,7 @@ def stale_diagnostic(run: Run, instance: Instance, check: CheckRecorded) -> Held
     lines = tuple(job_line(one) for one in trials)
     named = ", ".join(one.job for one in trials)
     summary = f"a diagnostic job is alive and not the production one: {named}"
-    holds = True if trials else None if not _is_told(check) else False
+    holds = True if trials else None if not _is_reported(check) else False
     evidence = (*lines, f"the production job is {instance.plan.submission_id}") if lines else ()
     return Held(DIAGNOSTIC, "H12", Severity.NOTIFY, holds, summary, evidence, named)
 
@@ -210,7 +214,7 @@ def _writes_here(run: Run, other: OtherJob) -> bool:
     root = contract_of(run).output_root
     if other.root:
         return lies_below(other.root, root) or lies_below(root, other.root)
-    # Where nobody tells its root, a production job of this name writes where this run does.
+    # If its root is unknown, a production job of this name is assumed to write to the same root.
     return other.run == run.slug and other.diagnostic is not True
 
 
@@ -225,7 +229,7 @@ def job_line(other: OtherJob) -> str:
     return ", ".join(parts)
 
 
-def _is_told(check: CheckRecorded) -> bool:
-    """Say whether somebody tells of the cluster: then no other job means that there is none."""
+def _is_reported(check: CheckRecorded) -> bool:
+    """Say whether the cluster was reported: only then does an empty list mean no other job."""
     cluster = [r for r in check.readings if r.source == "cluster"]
     return bool(cluster) and all(r.state is SourceState.FRESH for r in cluster)

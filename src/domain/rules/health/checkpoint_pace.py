@@ -1,4 +1,7 @@
-"""How often checkpoints are due: by contract, by history, or by lane."""
+"""The expected interval between checkpoints.
+
+It comes from the contract, else from the checkpoints so far, else from the lane.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +18,10 @@ from watchkeeper.domain.values.contract.intervals import read_interval
 from watchkeeper.domain.values.durations import render_duration
 
 SEEN_MIN = 4
-"""Checkpoints that must have come before their own interval is taken for the one to expect."""
+"""Checkpoints needed before their own interval counts as the expected one."""
 
 LANE_INTERVALS: Mapping[Lane, timedelta] = MappingProxyType(
-    # Rolling ones are advised every 15 min. What twice as long is not saved is dear on a hero run.
+    # Advice: rolling checkpoints every 15 min. Twice that without one is costly on a hero run.
     {
         Lane.HERO: timedelta(minutes=30),
         Lane.DAILY: timedelta(minutes=30),
@@ -26,18 +29,18 @@ LANE_INTERVALS: Mapping[Lane, timedelta] = MappingProxyType(
         Lane.ORDINARY: timedelta(hours=1),
     }
 )
-"""By lane, how often a complete checkpoint is expected where nothing else says so."""
+"""Default interval between complete checkpoints, by lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The wait between two checkpoints.
+    """The interval between two checkpoints.
 
     Attributes:
-        steps: In steps; none where it is a time.
-        time: As a time; none where it is a number of steps.
-        source: Who says so, for people.
-        assumed: Nobody says so; it is the lane's, or the longest wait so far.
+        steps: The interval in steps; none if it is a time.
+        time: The interval as a time; none if it is a number of steps.
+        source: Where the interval comes from, for people.
+        assumed: Nobody states it; it is the lane's default, or the longest wait so far.
     """
 
     steps: int | None
@@ -47,7 +50,7 @@ class Interval:
 
 
 def expected_interval(run: Run) -> Interval | None:
-    """Return the wait after which a further complete checkpoint is to be there; none if unknown."""
+    """Return the interval within which the next complete checkpoint must come; none if unknown."""
     contract = contract_of(run)
     if shows_temporaries(run, contract):
         steps, time = read_interval(contract.checkpoints.temporary_every)
@@ -61,12 +64,13 @@ def expected_interval(run: Run) -> Interval | None:
 
 
 def assumed_interval(run: Run) -> Interval | None:
-    """Return the wait that is taken for one where nobody states any, and too few came to tell.
+    """Return the assumed interval, if none is stated and too few checkpoints came to measure it.
 
-    It is the lane's, or the longest wait for one so far: whoever saves more rarely is told once.
+    It is the lane's default, or the longest wait so far. A run that saves more rarely is notified
+    once.
 
     Returns:
-        None where the rolling ones are kept elsewhere: the root that is listed may well stay empty.
+        None if the rolling checkpoints are kept elsewhere, because the listed root may stay empty.
     """
     contract = contract_of(run)
     if not shows_temporaries(run, contract):
@@ -81,7 +85,7 @@ def assumed_interval(run: Run) -> Interval | None:
 
 
 def _waits(run: Run) -> list[timedelta]:
-    """Return how long each checkpoint came after the one before it, or after the first launch."""
+    """Return the wait for each checkpoint since the one before it, or since the first launch."""
     came = sorted(at for c in came_so_far(run).values() if (at := c.came_at) is not None)
     launched = run.instances[0].launched_at if run.instances else None
     times = [*([launched] if launched is not None else []), *came]
@@ -90,10 +94,10 @@ def _waits(run: Run) -> list[timedelta]:
 
 
 def shows_temporaries(run: Run, contract: Contract) -> bool:
-    """Say whether temporary checkpoints are to be seen below the root that is listed.
+    """Say whether temporary checkpoints should appear below the listed root.
 
-    Some training loops keep them below a root of their own, which `signals.roots` names: then
-    only the permanent ones are seen.
+    Some training loops keep them below a separate root, which `signals.roots` names. Then only the
+    permanent ones are seen.
     """
     if any(one.kind is CheckpointKind.TEMPORARY for one in came_so_far(run).values()):
         return True
@@ -110,14 +114,14 @@ def _observed(run: Run) -> Interval | None:
 
 
 def describe_interval(interval: Interval) -> str:
-    """Write an interval for people."""
+    """Format an interval for people."""
     if interval.time is not None:
         return render_duration(interval.time)
     return f"{interval.steps} steps"
 
 
 def expected_time(run: Run, rate: float | None) -> timedelta | None:
-    """Return the time in which a further checkpoint is to come; none where nobody can tell."""
+    """Return the time within which the next checkpoint must come; none if unknown."""
     interval = expected_interval(run)
     if interval is None:
         return None

@@ -1,4 +1,4 @@
-"""H5: checkpoints do not come, are incomplete, or too few are left."""
+"""Detectors of late, incomplete or too few checkpoints (H5)."""
 
 import re
 from datetime import datetime, timedelta
@@ -25,26 +25,26 @@ from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.sources import TrainingPhase
 
 STALLED = "checkpoint_stalled"
-"""The finding that steps move and no complete checkpoint comes."""
+"""The finding that steps advance and no complete checkpoint comes."""
 
 INCOMPLETE = "checkpoint_incomplete"
-"""The finding that a checkpoint has stayed without its metadata for longer than a write takes."""
+"""The finding that a checkpoint lacks its metadata for longer than a write takes."""
 
 COVERAGE = "rollback_coverage"
-"""The finding that fewer checkpoints are left than the contract keeps, or soon will be."""
+"""The finding that fewer checkpoints remain than the contract keeps, or soon will."""
 
 LISTED_MAX = 32
-"""A check names this many complete checkpoints; a deeper rollback cannot be counted by it."""
+"""A check names this many complete checkpoints, so it cannot count a deeper rollback window."""
 
 EXPIRY_SOON = timedelta(days=1)
-"""The newest checkpoint expires within this: the rollback window is about to collapse."""
+"""Time to the newest checkpoint's expiry below which the rollback window is in danger."""
 
 _TTL = re.compile(r"(?:^|/)ttl=(?P<count>\d{1,4})(?P<unit>[dh])(?:/|$)")
 """A folder whose objects the store deletes by age, as teams name them: `tmp/ttl=14d/`."""
 
 
 def checkpoints_stalled(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
-    """H5: steps move on, and no complete checkpoint has come for longer than its interval."""
+    """H5: steps advance, and no complete checkpoint has come for longer than its interval."""
     interval = expected_interval(run) or assumed_interval(run)
     late = None if interval is None else _late(run, instance, check, interval, now)
     if late is None or interval is None:
@@ -53,7 +53,7 @@ def checkpoints_stalled(run: Run, instance: Instance, check: CheckRecorded, now:
     due = f"one is due every {describe_interval(interval)}"
     if interval.assumed:
         due = "nobody says how often one is due"
-    has = _newest_told(run, check, newest)
+    has = _newest_line(run, check, newest)
     half = [f"step-{one.step} is incomplete: {one.reason}" for one in check.checkpoints_incomplete]
     return Held(
         STALLED,
@@ -68,7 +68,7 @@ def checkpoints_stalled(run: Run, instance: Instance, check: CheckRecorded, now:
 def _late(
     run: Run, instance: Instance, check: CheckRecorded, interval: Interval, now: datetime
 ) -> tuple[str, int | None] | None:
-    """Say how late the next checkpoint is; empty where it is not; none where nobody can tell."""
+    """Describe how late the next checkpoint is; empty if it is not; none if unknown."""
     if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return None
     newest = _newest_came(run, check)
@@ -87,34 +87,34 @@ def _late(
         rate = check.liveness.rate
         if late or not _is_retried(instance, check) or not rate:
             return (f"{gained} steps since the last one" if late else ""), newest
-        # Each retry begins these steps again: only time tells that none is ever saved.
+        # Each retry repeats these steps: only elapsed time shows that none is ever saved.
         length = timedelta(seconds=interval.steps / rate)
     since = _waits_since(run, instance, check, newest)
     if length is None or since is None:
         return None
-    # What is looked at each cadence is known no closer than that.
+    # Checks run once each cadence, so times are no more precise than that.
     limit = max(slack * length, length + 2 * cadence_of(contract_of(run)))
     if _is_retried(instance, check):
         limit += length + live_limits_of(contract_of(run)).initialising
     waited = now - since
     began = "the last one" if newest is not None else "steps were first seen"
-    told = f"{_rounded(waited)} since {began}"
-    return (told if waited > limit else ""), newest
+    overdue = f"{_rounded(waited)} since {began}"
+    return (overdue if waited > limit else ""), newest
 
 
 def _is_retried(instance: Instance, check: CheckRecorded) -> bool:
-    """Return whether the orchestrator has retried the job by itself."""
+    """Say whether the orchestrator has retried the job by itself."""
     return max(instance.attempts_failed, check.job.attempts_failed if check.job else 0) > 0
 
 
 def _newest_came(run: Run, check: CheckRecorded) -> int | None:
-    """Return the step of the newest complete checkpoint, whatever its metadata names."""
-    # What nobody may resume from stands in no later check, so the state tells of it.
+    """Return the step of the newest complete checkpoint, regardless of its metadata."""
+    # Later checks omit checkpoints that nobody may resume from, so the run's state is read.
     unnamed = set(came_so_far(run)) - set(run.checkpoints)
     return max((*check.checkpoints_complete, *unnamed), default=None)
 
 
-def _newest_told(run: Run, check: CheckRecorded, newest: int | None) -> str:
+def _newest_line(run: Run, check: CheckRecorded, newest: int | None) -> str:
     if newest is None:
         refused = list(run.rejected.items())
         if not refused:
@@ -134,7 +134,7 @@ def _is_new(run: Run, check: CheckRecorded, newest: int) -> bool:
 def _waits_since(
     run: Run, instance: Instance, check: CheckRecorded, newest: int | None
 ) -> datetime | None:
-    """Return from when on the next checkpoint is waited for."""
+    """Return the time from which the next checkpoint is awaited."""
     began = check.liveness.phase_since or instance.launched_at
     if _is_retried(instance, check):
         began = instance.trained_since or began
@@ -145,7 +145,7 @@ def _waits_since(
 
 
 def checkpoint_incomplete(run: Run, check: CheckRecorded, now: datetime) -> Held:
-    """H5: a folder newer than every complete one lacks its metadata for longer than a write."""
+    """H5: a folder newer than any complete one lacks metadata for longer than a write takes."""
     if not is_listed(check):
         return Held(INCOMPLETE, "H5", Severity.ALERT, None, "")
     allowed = live_limits_of(contract_of(run)).checkpoint_write
@@ -168,7 +168,7 @@ def checkpoint_incomplete(run: Run, check: CheckRecorded, now: datetime) -> Held
 
 
 def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> datetime | None:
-    """Return when an incomplete checkpoint was first seen without a break; none at first sight."""
+    """Return since when an incomplete checkpoint has been seen; none at first sight."""
     since: datetime | None = None
     for last in reversed(checks_before(run, check)):
         if last.instance != check.instance or not last.listed:
@@ -180,18 +180,18 @@ def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> dateti
 
 
 def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
-    """H5: fewer complete checkpoints are left than are to be kept, though there were as many."""
+    """H5: fewer complete checkpoints remain than must be kept, though there were enough."""
     if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return Held(COVERAGE, "H5", Severity.ALERT, None, "")
     keep, known = contract_of(run).checkpoints.keep_last, set(run.checkpoints)
     earlier = checks_before(run, check)
-    # Where nobody says how many are kept, a rotation leaves as many as there were.
+    # If no number to keep is stated, a rotation must leave as many as there were.
     were = 0 if keep else max((one.left for one in earlier if one.listed), default=0)
     wanted = min(keep, len(known), LISTED_MAX) if keep else were
     left = len(check.checkpoints_complete)
     gone = sorted(known - set(check.checkpoints_complete))[-8:]
     few = _is_few(left_by(check), known, keep, were)
-    # Two listings in a row must say so: a folder may be moved while it is listed.
+    # Two listings in a row must agree: a folder may be moved while it is listed.
     last = earlier[-1] if earlier else None
     known_then = known - set(last.new_steps) if last is not None else known
     again = last is not None and last.listed and _is_few(last.left, known_then, keep, were)
@@ -209,10 +209,10 @@ def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
 
 
 def _is_few(left: int, known: set[int], keep: int | None, were: int) -> bool:
-    """Say whether too few are left of those that are to be kept, or of those that there were.
+    """Say whether too few remain, compared with the number to keep or the number before.
 
-    While fewer came than are to be kept, one that is rotated away is no collapse. Half of them is,
-    and so are two.
+    While fewer came than must be kept, losing one to rotation is no collapse. Losing half of them
+    is, and so is losing two.
     """
     depth = min(keep or 1, LISTED_MAX)
     if len(known) >= depth:
@@ -221,7 +221,7 @@ def _is_few(left: int, known: set[int], keep: int | None, were: int) -> bool:
 
 
 def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:
-    """Say that the newest complete checkpoint is about to expire; empty where it is not."""
+    """Say that the newest complete checkpoint is about to expire; empty if it is not."""
     newest = max(check.checkpoints_complete, default=None)
     known = run.checkpoints.get(newest) if newest is not None else None
     found = _TTL.search(checkpoint_root_of(contract_of(run)))

@@ -1,4 +1,4 @@
-"""What a detector answers at one check."""
+"""The answer of a detector at one check."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ class Held:
     """A detector's answer at one check.
 
     Attributes:
-        holds: True, false, or none where it cannot tell: an open finding then stays open.
-        about: What exactly is found, in words that stay the same while it does; where they change
-            while the finding is open, it is told again. Empty for a finding that is told once.
+        holds: True or false; none if unknown, and then an open finding stays open.
+        about: What exactly is found, in stable words. If they change while the finding is open, it
+            notifies again. Empty for a finding that notifies once.
     """
 
     kind: str

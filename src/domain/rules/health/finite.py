@@ -1,4 +1,4 @@
-"""H7: a metric of training that is no number."""
+"""Detector of training metrics that are NaN or infinite (H7)."""
 
 import math
 
@@ -20,11 +20,11 @@ LINES_MAX = 2
 
 
 def no_number(check: CheckRecorded) -> Held:
-    """H7: a metric of training is NaN or infinite; at any time, and from its first point on."""
+    """H7: a metric of training is NaN or infinite, at any time, from its first point on."""
     measured = check.measured
     found = measured.not_finite
     if not found:
-        # Without a point nobody can tell; a finding that is open stays so.
+        # Without a point the answer is unknown, so an open finding stays open.
         holds = False if measured.points else None
         return Held(NOT_FINITE, "H7", Severity.ALERT, holds, "")
     holds = any(one.new or one.finite_since < _again(one, check) for one in found)
@@ -47,7 +47,7 @@ def _again(one: NotFinite, check: CheckRecorded) -> int:
 
 
 def _is_printed(one: NotFinite, check: CheckRecorded) -> bool:
-    """Say whether the lines of the output are its points; of them a check shows many."""
+    """Say whether the points come from output lines, of which a check shows many."""
     of_lines = check.measured.source == "logs" and "loss" in recognise((one.metric,))
     return one.line or of_lines
 
@@ -57,7 +57,7 @@ def _is_gauged(one: NotFinite, check: CheckRecorded) -> bool:
 
 
 def _is_nowhere(check: CheckRecorded) -> bool:
-    """Say whether nothing shows a step: the one on record is only the newest that was known."""
+    """Say whether no source shows a step: the recorded one is only the last known."""
     return check.progress is None and not check.measured.points
 
 
@@ -75,17 +75,17 @@ def _bad_line(one: NotFinite, check: CheckRecorded) -> str:
 
 
 def _printed_lines(check: CheckRecorded) -> tuple[str, ...]:
-    """Return the lines of the output that say so, as far as the check kept them."""
+    """Return the output lines that show it, as far as the check kept them."""
     said = (one.line for one in check.claims if one.label == "numerical_instability")
     return tuple(f"the output says: {line}" for line in said)[:LINES_MAX]
 
 
 def _where(one: NotFinite, check: CheckRecorded) -> str:
-    told = check.metrics.get(one.metric)
-    if one.line or (_is_printed(one, check) and told is None):
+    value = check.metrics.get(one.metric)
+    if one.line or (_is_printed(one, check) and value is None):
         return "in the output"
-    # Of the two, which stand in for a history, nobody knows any more which one it was.
-    either = _is_printed(one, check) and told is not None and math.isfinite(told)
+    # Two values replace a history here, and it is unknown which of them was not finite.
+    either = _is_printed(one, check) and value is not None and math.isfinite(value)
     return "at the tracker or in the output" if either else "at the tracker"
 
 

@@ -1,4 +1,7 @@
-"""Monitor stale (H1): nobody checks a run. It says nothing about the run itself."""
+"""Stale monitor (H1): nobody checks a run.
+
+The finding says nothing about the run itself.
+"""
 
 from datetime import datetime
 
@@ -14,13 +17,13 @@ from watchkeeper.domain.values.contract.contract import cadence_of
 from watchkeeper.domain.values.durations import render_duration
 
 STALE_CADENCES = 2
-"""More cadences than this without a check, while one is due, are a stale monitor."""
+"""A monitor is stale after more cadences than this without a due check."""
 
 
 def stale_since(run: Run, now: datetime) -> datetime | None:
-    """Return since when nobody checks a run that has something due; none while checks are on time.
+    """Return since when a run lacks its due checks; none while checks are on time.
 
-    A run that was launched after its last check waits from the launch on.
+    For a run launched after its last check, the time counts from the launch.
     """
     if run.contract is None or not _waits(run, now):
         return None
@@ -47,7 +50,7 @@ def _waits(run: Run, now: datetime) -> bool:
 
 
 def report_stale(run: Run, command: ReportStaleMonitor) -> list[RunEvent] | Refused:
-    """Record that nobody checks a run; health and phase stay as they are."""
+    """Record that nobody checks a run; health and phase stay unchanged."""
     if command.reporter == run.watch.holder:
         return Refused(Refusal.REPORT_BY_HOLDER, command.reporter.principal)
     since = stale_since(run, command.now)
@@ -77,7 +80,7 @@ def report_stale(run: Run, command: ReportStaleMonitor) -> list[RunEvent] | Refu
 
 
 def cleared_by_check(run: Run) -> list[FindingCleared]:
-    """Return the end of the finding, where it is open: a check has arrived."""
+    """Close the finding if it is open, because a check has arrived."""
     if MONITOR_STALE not in run.findings:
         return []
     return [FindingCleared(kind=MONITOR_STALE, rule="H1", reason="a check arrived")]

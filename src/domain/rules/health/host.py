@@ -1,4 +1,4 @@
-"""H15: a machine's disk runs full, or a folder that is to be a mount is none."""
+"""Host detectors (H15): a disk runs full, or a mount is missing."""
 
 from watchkeeper.domain.reading.source_summaries import free_share
 from watchkeeper.domain.rules.health.detection import Held
@@ -12,14 +12,14 @@ DISK_LOW = "disk_low"
 MOUNT_MISSING = "mount_missing"
 
 HYSTERESIS = 0.02
-"""An open finding clears this share above its limit, so that it does not come and go."""
+"""An open finding clears this share above its limit, so that it does not flap."""
 
 HOSTS_NAMED = 3
 """Machines named in a summary."""
 
 
 def disk_low(run: Run, check: CheckRecorded) -> Held:
-    """H15: less of a disk is free than the limits say; below the lower one it is an alert."""
+    """H15: free disk space is below a limit; below the lower limit it is an alert."""
     limits = live_limits_of(contract_of(run))
     known = [(one, share) for one in check.hosts if (share := free_share(one)) is not None]
     if not known:
@@ -48,15 +48,15 @@ def _disk_line(host: HostFacts, share: float) -> str:
 
 
 def mount_missing(check: CheckRecorded) -> Held:
-    """H15: a folder that is to be a mount is none: what is written there fills the disk."""
-    told = [(one.host, m) for one in check.hosts for m in one.mounts if m.mounted is not None]
-    bare = [f"{host} {mount.path}" for host, mount in told if mount.mounted is False]
+    """H15: a folder that must be a mount is not one, so writes there fill the disk."""
+    mounts = [(one.host, m) for one in check.hosts for m in one.mounts if m.mounted is not None]
+    bare = [f"{host} {mount.path}" for host, mount in mounts if mount.mounted is False]
     named = ", ".join(bare[:HOSTS_NAMED])
     return Held(
         MOUNT_MISSING,
         "H15",
         Severity.NOTIFY,
-        bool(bare) if told else None,
+        bool(bare) if mounts else None,
         f"no mount where one is to be: {named}",
         tuple(f"{one} is not a mount, so what is written there fills the disk" for one in bare[:8]),
         named,

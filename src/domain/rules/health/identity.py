@@ -1,9 +1,9 @@
-"""H2, tracker identity drift: does the run log under the identity that was agreed?
+"""Tracker identity drift (H2): does the run log under the agreed identity?
 
-Whether what is logged under it fits the run is compared in `tracker_fit`, and answered here.
+`tracker_fit` compares the logged values with the run. This module turns the result into an answer.
 
-A wrong identity is found by what says so, never by silence: a tracker without an answer, or without
-anything newer than the launch, can neither open the finding nor clear it.
+Only positive evidence shows a wrong identity, never silence. A tracker that does not answer, or has
+nothing newer than the launch, neither opens nor clears the finding.
 """
 
 from watchkeeper.domain.rules.health.detection import Held
@@ -15,32 +15,32 @@ from watchkeeper.domain.values.contract.plan import tracked
 from watchkeeper.domain.values.contract.tracker import TrackerPart
 
 INVALID = "tracker_lineage"
-"""The finding that what the tracker shows does not fit the run, though its identity does."""
+"""The finding that the tracker's values do not fit the run, though its identity does."""
 
 EVIDENCE_MAX = 8
 """Lines of evidence kept with the finding."""
 
 
 def identity_drift(run: Run, check: CheckRecorded) -> tuple[str, ...] | None:
-    """Say how the identity that the run logs under differs from the agreed one.
+    """Describe how the identity that the run logs under differs from the agreed one.
 
     Args:
         run: With the contract.
         check: What was seen of an instance.
 
     Returns:
-        One line for each difference, with where it was seen; empty when what was seen fits; none
-        when nothing was seen that could tell.
+        One line for each difference, with where it was seen; empty if everything seen fits; none if
+        there was no evidence.
     """
     lines = (*_announced(run, check), *_shown(run, check), *_resumed(run, check))
     if lines:
         return lines[:EVIDENCE_MAX]
-    # Either witness that fits is enough; the others did not contradict it.
+    # One source that fits is enough, because the others did not contradict it.
     return () if check.tracker_id or check.tracker_links else None
 
 
 def drift_summary(run: Run, lines: tuple[str, ...]) -> str:
-    """Say the whole in one sentence."""
+    """Summarize the differences in one sentence."""
     wanted = run.instances[-1].plan.tracker_id
     more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
     return f"the tracker identity is not the agreed {wanted}: {lines[0]}{more}" if lines else ""
@@ -49,32 +49,33 @@ def drift_summary(run: Run, lines: tuple[str, ...]) -> str:
 def lineage_misfit(run: Run, check: CheckRecorded) -> Held:
     """H2: the tracker's state, time, step or loss does not fit the recorded lineage.
 
-    It ends with its instance, unlike a drifted identity: the next one is compared afresh. What
-    nobody could compare at this check neither opens nor clears it.
+    It ends with its instance, unlike a drifted identity; the next one is compared from scratch. A
+    value that could not be compared at this check neither opens nor clears it.
     """
     needed = limits_of(contract_of(run)).tracker_checks
     fit = check.tracker_fit
-    told = [one for one in fit.doubts if one.checks >= needed]
-    seen = [one for one in told if one.seen]
-    # A doubt that is young, or that nobody could look at now, is no sign that all fits again.
+    repeated = [one for one in fit.doubts if one.checks >= needed]
+    seen = [one for one in repeated if one.seen]
+    # A recent doubt, or one that could not be checked now, does not show that all fits again.
     holds = True if seen else None if fit.doubts or not fit.compared else False
-    lines = tuple(f"{one.line}, {one.checks} checks in a row" for one in told)
-    more = f", and {len(told) - 1} more" if len(told) > 1 else ""
-    summary = f"the tracker does not fit the run: {told[0].line}{more}" if told else ""
+    lines = tuple(f"{one.line}, {one.checks} checks in a row" for one in repeated)
+    more = f", and {len(repeated) - 1} more" if len(repeated) > 1 else ""
+    summary = f"the tracker does not fit the run: {repeated[0].line}{more}" if repeated else ""
     return Held(INVALID, "H2", Severity.ALERT, holds, summary, lines[:EVIDENCE_MAX])
 
 
 def announcements(run: Run, check: CheckRecorded) -> list[TrackerAnnounced]:
-    """Return what is to be told of the tracker runs that the output names: each once.
+    """Return announcements of the tracker runs that the output names, each once.
 
-    A relaunch under the same id tells nothing new; one that starts another tracker run does.
+    A relaunch under the same id announces nothing new. A relaunch that starts another tracker run
+    does.
     """
-    told: list[TrackerAnnounced] = []
+    announced: list[TrackerAnnounced] = []
     for link in check.tracker_links:
         known = run.tracker_links.get(link.tracker_id)
         if known is None or (link.url and link.url != known.url):
-            told.append(TrackerAnnounced(instance=check.instance, link=link))
-    return told
+            announced.append(TrackerAnnounced(instance=check.instance, link=link))
+    return announced
 
 
 def _announced(run: Run, check: CheckRecorded) -> list[str]:
@@ -96,7 +97,7 @@ def _announced(run: Run, check: CheckRecorded) -> list[str]:
 
 
 def _project(tracker: TrackerPart) -> str:
-    """Return the part of each link that is the same for all runs of the agreed project."""
+    """Return the part of each link that all runs of the agreed project share."""
     if tracker.kind != "wandb" or not (tracker.entity and tracker.project):
         return "/runs/"
     return f"/{tracker.entity}/{tracker.project}/runs/"

@@ -1,6 +1,6 @@
-"""H3 not training, H16 degraded, and H1 for the clocks themselves.
+"""Liveness detectors: not training (H3), degraded (H16), blind monitor (H1).
 
-All of them read the verdict on the clocks that the check recorded; see `quiet`.
+All of them read the check's recorded verdict on the clocks; see `stall`.
 """
 
 import re
@@ -24,19 +24,19 @@ from watchkeeper.domain.values.observation.liveness import (
 )
 
 NOT_TRAINING = "not_training"
-"""The finding that a job runs and does not train."""
+"""The finding that a job runs but does not train."""
 
 MONITOR_BLIND = "monitor_blind"
-"""The finding that too few sources answer to tell; it says nothing about the run."""
+"""The finding that too few sources answer; it says nothing about the run."""
 
 DEGRADED = "degraded"
-"""The finding that steps stand still while the cluster shows why."""
+"""The finding that steps have stopped and the cluster shows why."""
 
 TRACKER_SILENT = "tracker_silent"
-"""The finding that steps come and the tracker has shown nothing new for long; the run is well."""
+"""The finding that steps come but the tracker has long shown nothing new; the run is healthy."""
 
 OF_THE_MONITOR = frozenset({MONITOR_BLIND, TRACKER_SILENT})
-"""Findings about who looks; they say nothing about the run."""
+"""Findings about the monitor; they say nothing about the run."""
 
 EVIDENCE_MAX = 8
 """Lines of evidence kept with a finding."""
@@ -49,13 +49,13 @@ CAPTURE_TPU = (
     "before anything is ended, capture: `py-spy dump --pid` on every host, the newest lines of "
     "each worker, CPU by rack (below 0.6 of the median points at the rack), node names"
 )
-"""What shows where a hang sits, and is gone once the job is ended. From practice with silent
-hangs: the rack whose CPU idles is the one that waits for nobody."""
+"""Evidence of where a hang is, which is lost once the job ends. From practice with silent hangs:
+the rack with idle CPUs is the one that does not wait for others."""
 
 CLUSTER_LABELS = frozenset(
     {"node_failure", "capacity_wedge", "controller_failure", "tpu_bad_node", "preemption"}
 )
-"""Causes that lie in the cluster."""
+"""Causes in the cluster."""
 
 _CLUSTER_WORDS = re.compile(
     r"OwnerDiedError|node (?:died|is dead|death)|dead node|[Nn]ode.{0,40}marked (?:as )?dead"
@@ -69,47 +69,47 @@ _EXPLAINED = frozenset({Quiet.WAITING_FOR_CAPACITY, Quiet.COMPILING_OR_RESTORING
 
 
 def moves(liveness: Liveness) -> bool:
-    """Say whether steps were seen to come at a check."""
+    """Say whether steps advanced at a check."""
     return liveness.quiet in _MOVES
 
 
 def not_training(run: Run, check: CheckRecorded) -> Held:
-    """H3: the job runs, and no clock that answers shows a step over several cadences."""
+    """H3: the job runs, but no clock that answers shows a step over several cadences."""
     live = check.liveness
     hung = live.quiet is Quiet.RUN_HUNG
-    # Blind, or too soon to tell, is no sign that it moves again.
+    # A blind monitor, or too little time, does not show that it advances again.
     holds = True if hung else False if live.quiet in _MOVES | _EXPLAINED else None
-    # Words are made only where somebody reads them: most checks are of healthy runs.
+    # Texts are built only if somebody reads them: most checks are of healthy runs.
     evidence = (*witness_lines(live), *_where(check), _capture(run)) if holds else ()
     summary = f"RUNNING and not training: {live.because}"
     return Held(NOT_TRAINING, "H3", Severity.ALERT, holds, summary, evidence[-EVIDENCE_MAX:])
 
 
 def monitor_blind(check: CheckRecorded) -> Held:
-    """H1: too few sources answer to tell whether the run moves; the run may be well."""
+    """H1: too few sources answer to judge whether the run advances; it may be healthy."""
     live = check.liveness
     blind = live.quiet is Quiet.MONITOR_BLIND
-    told = live.quiet is not Quiet.NOT_JUDGED
-    holds = True if blind else False if told else None
+    judged = live.quiet is not Quiet.NOT_JUDGED
+    holds = True if blind else False if judged else None
     lines = (*witness_lines(live), "it says nothing about the run itself") if holds else ()
     summary = f"monitor blind: {live.because}"
     return Held(MONITOR_BLIND, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:])
 
 
 def tracker_silent(run: Run, check: CheckRecorded) -> Held:
-    """H1: steps have come by other clocks for long that the tracker does not show.
+    """H1: other clocks have long shown steps that the tracker does not show.
 
-    Its charts, and the detectors that read its history, then speak of the past. The output speaks
-    for the run, so nothing is said against it.
+    The tracker's charts, and the detectors that read its history, are then out of date. The output
+    shows that the run itself is healthy.
     """
     live, contract = check.liveness, contract_of(run)
     clock = witness_of(live, "tracker")
     if clock is None:
         return Held(TRACKER_SILENT, "H1", Severity.NOTIFY, None, "")
     # An offline client shows nothing until it is synced.
-    told = clock.moves is Moves.MOVED or contract.tracker.mode == "offline"
+    shows_new = clock.moves is Moves.MOVED or contract.tracker.mode == "offline"
     over = live.unseen_s >= live_limits_of(contract).tracker_silent.total_seconds()
-    holds = False if told else True if over and moves(live) else None
+    holds = False if shows_new else True if over and moves(live) else None
     since = f"since {clock.since:%Y-%m-%d %H:%M} UTC" if clock.since else "since the launch"
     shown = clock.why or f"it stands at step {clock.step}"
     summary = f"steps come, and nothing new was read from the tracker {since}: {shown}"
@@ -122,11 +122,11 @@ def degraded(run: Run, instance: Instance, check: CheckRecorded) -> Held:
     live = check.liveness
     signs = cluster_signs(instance, check)
     running = check.job is not None and check.job.state is JobState.RUNNING
-    stands = running and _stands(run, live)
+    is_still = running and _stood_still(run, live)
     holds: bool | None = None
     if moves(live) or live.quiet in _EXPLAINED:
         holds = False
-    elif stands and signs:
+    elif is_still and signs:
         holds = True
     summary = f"degraded: no step comes, and {signs[0]}" if signs else "degraded"
     stood = (line for line in witness_lines(live) if "in a row" in line) if holds else ()
@@ -134,10 +134,10 @@ def degraded(run: Run, instance: Instance, check: CheckRecorded) -> Held:
     return Held(DEGRADED, "H16", Severity.ALERT, holds, summary, evidence[:EVIDENCE_MAX])
 
 
-def _stands(run: Run, live: Liveness) -> bool:
-    """Say whether a clock that answers stood over several cadences, and none moved.
+def _stood_still(run: Run, live: Liveness) -> bool:
+    """Say whether a clock that answers stopped for several cadences, and none advanced.
 
-    One is enough here: what the cluster shows is the second witness.
+    One clock is enough here: the cluster is the second source.
     """
     if live.quiet in _MOVES | _EXPLAINED:
         return False
@@ -148,16 +148,16 @@ def _stands(run: Run, live: Liveness) -> bool:
 
 
 def _has_stood(witness: Witness, least: int) -> bool:
-    return witness.moves is Moves.STOOD and witness.checks >= least and _tells(witness)
+    return witness.moves is Moves.STOOD and witness.checks >= least and _is_evidence(witness)
 
 
-def _tells(witness: Witness) -> bool:
-    # Checkpoints come seldom: that none came says nothing by itself.
+def _is_evidence(witness: Witness) -> bool:
+    # Checkpoints are rare: their absence alone proves nothing.
     return witness.name != "checkpoints"
 
 
 def cluster_signs(instance: Instance, check: CheckRecorded) -> tuple[str, ...]:
-    """Name what the cluster shows that would explain why no step comes."""
+    """Return evidence from the cluster that would explain why no step comes."""
     signs = [
         f"the log says {claim.label} ({claim.signature}): {claim.line}"
         for claim in check.claims

@@ -1,4 +1,4 @@
-"""H13: the log of a live job shows the signature of a failure."""
+"""Detector of failure signatures in the log of a live job (H13)."""
 
 import math
 import re
@@ -13,10 +13,10 @@ from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.metric_names import recognise
 
 CONFIDENCE_MIN = 0.5
-"""A claim below this is a hint, and opens nothing on a job that lives."""
+"""A claim below this confidence is a hint, and opens no finding on a live job."""
 
 TOLD_NEVER = frozenset({"benign", "unknown", "user_stopped"})
-"""Labels that are no failure of a live job."""
+"""Labels that are not failures of a live job."""
 
 GRAVE = frozenset(
     {
@@ -32,7 +32,7 @@ GRAVE = frozenset(
         "collective_hang",
     }
 )
-"""Classes that do not pass by themselves: an alert where no step comes, else told at once."""
+"""Classes that do not recover: an alert if no step comes, else an immediate notice."""
 
 
 _PERPLEXITY = re.compile(r"(?<![a-z])(?:ppl|perplexity)[\"']?\s{0,4}[:=]\s{0,4}\W?inf", re.I)
@@ -40,9 +40,9 @@ _NO_NUMBER = re.compile(r"(?<![a-z])(?:nan|inf|infinity)(?![a-z])", re.I)
 
 
 def log_signature(check: CheckRecorded) -> Held:
-    """H13: lines of a failure's class, also without the words that people grep for.
+    """H13: log lines of a failure class, even without the words that people grep for.
 
-    What steps went on after was retried and passed: of that only what is grave is told.
+    If steps continued afterwards, the error was retried successfully; only grave ones are reported.
     """
     going_on = moves(check.liveness)
     counted = [one for one in check.claims if _counts(one) and not _is_overflow(one, check)]
@@ -69,7 +69,7 @@ def log_signature(check: CheckRecorded) -> Held:
 
 
 def _is_read(check: CheckRecorded) -> bool:
-    # Steps that another source shows do not say that the lines are gone.
+    # Steps from another source do not show that the lines are gone.
     return any(r.source == "logs" and r.state is SourceState.FRESH for r in check.readings)
 
 

@@ -1,4 +1,4 @@
-"""The rules of the detectors that read metrics: H4, H7, H8 and H9."""
+"""Rule texts of the metric detectors: H4, H7, H8 and H9."""
 
 from watchkeeper.domain.rules.shared.rule import RuleText
 

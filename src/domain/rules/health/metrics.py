@@ -1,7 +1,7 @@
-"""Detectors of what a run's metrics show: H4, H7, H8 and H9.
+"""Metric detectors: H4, H7, H8 and H9.
 
 They read the recorded check and the run's open findings, never the observation. A detector that
-opened at a limit clears half-way below it, so that a metric at the limit does not flap.
+opened at a limit clears half-way below it. So a metric at the limit does not flap.
 """
 
 import math
@@ -29,13 +29,13 @@ LOSS_SHIFT = "loss_shift"
 RESUME_LOSS = "resume_loss"
 
 POINTS_MIN = 3
-"""Points in a row that show something, however far apart they are logged."""
+"""Consecutive points that count as evidence, at any logging interval."""
 
 CLOSE_AGAIN = 20
-"""Like steps in a row that agree before a difference of losses counts as over."""
+"""Consecutive common steps that must agree before a loss difference counts as over."""
 
 OFFSET_ERRORS = 4.0
-"""How far an offset must stand out of its standard error, which noise that repeats makes larger."""
+"""Standard errors by which an offset must exceed zero; correlated noise enlarges the error."""
 
 _SOURCES = {
     "history": "from the tracker's history",
@@ -45,11 +45,11 @@ _SOURCES = {
 
 
 def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
-    """Return what the metrics of a check say.
+    """Return the detectors' answers from the metrics of a check.
 
     Args:
-        run: Before or after the check is folded in: of it only the contract and the open findings
-            are read.
+        run: The run before or after the check is folded in; only its contract and open findings are
+            read.
         check: The check.
     """
     limits = limits_of(contract_of(run))
@@ -65,25 +65,25 @@ def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
     )
     if not _shows_nothing_new(check):
         return answers
-    # Steps that are shown now tell a pace, though no metric is.
+    # Steps shown now give a pace, even without a metric.
     pace = check.measured.pace
     paced = pace is not None and pace.metric == BY_STEPS and check.progress is not None
     collapsed, finite, *others = answers
     return (
         collapsed if paced else _undecided(collapsed),
-        # What the output shows as no number is counted by its lines, which need no metric.
+        # Non-finite values in the output are counted by lines, which need no metric.
         finite if any(one.line for one in check.measured.not_finite) else _undecided(finite),
         *map(_undecided, others),
     )
 
 
 def _shows_nothing_new(check: CheckRecorded) -> bool:
-    """Say whether only the values of earlier checks were there to be measured."""
+    """Say whether only values of earlier checks were available."""
     return check.measured.source == "checks" and not check.metrics
 
 
 def _undecided(answer: Held) -> Held:
-    # What was logged before is no proof that it is over: no answer clears nothing.
+    # Old values do not prove that a problem is over, so a missing answer clears nothing.
     return replace(answer, holds=None) if answer.holds is False else answer
 
 
@@ -137,7 +137,7 @@ def _collapse_holds(run: Run, check: CheckRecorded, pace: Pace, limits: Limits) 
 
 
 def _sustained(run: Run, measured: Measured, limits: Limits) -> tuple[Held, ...]:
-    """H7: the gradient norm, the z-loss or the router's balance stays beyond its limit."""
+    """H7: gradient norm, z-loss or router balance stays beyond its limit."""
     levels = (
         (measured.grad_norm, limits.grad_norm_factor - 1, GRADIENT_EXPLOSION, "the gradient norm"),
         (measured.z_loss, limits.z_loss_factor - 1, Z_LOSS_JUMP, "the z-loss"),
@@ -150,7 +150,7 @@ def _sustained(run: Run, measured: Measured, limits: Limits) -> tuple[Held, ...]
 
 
 def _skipping(run: Run, measured: Measured, limits: Limits) -> Held:
-    """H7: the optimizer skips steps; practice takes three in 15 min, a single one is none."""
+    """H7: the optimizer skips steps; three in 15 min count by practice, a single one does not."""
     count = measured.skipped
     if count is None or not measured.warm or measured.catching_up:
         return _unknown(OPTIMIZER_INSTABILITY, "H7", Severity.ALERT)
@@ -177,13 +177,13 @@ def _raised(run: Run, measured: Measured, limits: Limits) -> Held:
 
 
 def _shifted(measured: Measured, limits: Limits, raised: Held) -> Held:
-    """H8, as practice has it: the lowest of 5 min above 6 deviations of the 55 min before."""
+    """H8, from practice: the minimum of 5 min is over 6 deviations above the 55 min before."""
     shift = measured.shift
     if not limits.loss_sigma:
         return Held(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
     if shift is None or measured.catching_up or not measured.warm:
         return _unknown(LOSS_SHIFT, "H8", Severity.ALERT)
-    # One alarm for one rise: the greater one is told by `loss_raised`.
+    # One alert for one rise: `loss_raised` reports the greater one.
     holds = shift.raised and raised.holds is not True
     if not holds:
         return Held(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
@@ -208,11 +208,11 @@ def _level_held(
     share: float,
     what: tuple[str, str, str],
 ) -> Held:
-    """Judge a level: it must be beyond its limit for so many steps in a row."""
+    """Judge a level: it must be beyond its limit for the given number of consecutive steps."""
     kind, rule, name = what
     if level is None or measured.catching_up or not measured.warm:
         return _unknown(kind, rule, Severity.ALERT)
-    # Where its own noise sets the limit, a few points far apart may all be noise.
+    # If its own noise sets the limit, a few points far apart may all be noise.
     noisy = abs(level.limit - level.expected) > 1.01 * share * abs(level.expected)
     needed = steps if noisy else points_needed(steps, measured.stride)
     long = max(level.stretch, level.open_stretch)
@@ -235,7 +235,7 @@ def _level_held(
 
 
 def points_needed(steps: int, stride: float | None) -> int:
-    """Return how many points in a row stand for so many steps, where not every step is logged."""
+    """Return how many consecutive points cover a number of steps, if not every step is logged."""
     return max(min(POINTS_MIN, steps), math.ceil(steps / max(stride or 1.0, 1.0)))
 
 
@@ -286,14 +286,14 @@ def _level_lines(level: Level, measured: Measured, needed: int) -> tuple[str, ..
 
 
 def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
-    """H9: the loss of a resumed instance is not that of the lineage before it."""
+    """H9: the loss of a resumed instance differs from the lineage before it."""
     found = measured.resume
     if found is None:
         return _unknown(RESUME_LOSS, "H9", Severity.ALERT)
     if found.reason:
         return Held(RESUME_LOSS, "H9", Severity.ALERT, False, "")
     is_off = offset_is_off(found, limits)
-    # A printed loss may be another than the tracker's: one step of it proves nothing.
+    # A printed loss may differ from the tracker's: a single step of it proves nothing.
     proven = not found.slack or found.beyond >= POINTS_MIN
     holds: bool | None = is_off or (found.new_beyond > 0 and proven)
     if not holds and RESUME_LOSS in run.findings and found.beyond:
@@ -312,7 +312,7 @@ def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
 
 
 def offset_is_off(found: Overlap, limits: Limits) -> bool | None:
-    """Say whether an offset after a resume stands out of its limit and its noise; none without."""
+    """Say whether an offset after a resume exceeds its limit and noise; none without one."""
     if found.offset is None or found.offset_error is None:
         return None
     apart = abs(found.offset)
@@ -364,5 +364,5 @@ def _signed(value: float) -> str:
 def _pace(value: float | None, pace: Pace) -> str:
     if value is None:
         return "none"
-    # A time for each step is shown as the time that it is.
+    # A time per step is shown as a time.
     return _number(1 / value) if pace.inverted and value > 0 else _number(value)

@@ -1,4 +1,7 @@
-"""H17 for the orchestrator's own retry: it resumes from the newest checkpoint."""
+"""Checks where the orchestrator's own retry resumed (H17).
+
+The retry must resume from the newest checkpoint.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +15,7 @@ from watchkeeper.domain.values.instance import Retried
 
 
 class _Known(NamedTuple):
-    """A complete checkpoint: when it was written, and since when it is known to be there."""
+    """A complete checkpoint, when it was written, and since when it is known."""
 
     written_at: datetime | None
     came_at: datetime | None
@@ -26,16 +29,16 @@ def own_retries(run: Run, check: CheckRecorded) -> tuple[Retried, ...]:
 
 
 def retry_mismatch(run: Run, check: CheckRecorded, retries: tuple[Retried, ...]) -> str | None:
-    """Say how a retry resumed elsewhere than from the newest complete checkpoint of its time.
+    """Describe how a retry did not resume from the newest complete checkpoint of its time.
 
     Args:
-        run: Before or after the check is folded in: the answer is the same.
-        check: The check; it says which step was resumed from.
-        retries: The tries that failed before; the log does not say which of them was followed by
-            that resume, so one that it fits will do.
+        run: The run before or after the check is folded in; the answer is the same.
+        check: The check, which holds the resume step.
+        retries: The tries that failed before. The log does not say which of them the resume
+            followed, so a match with any of them is enough.
 
     Returns:
-        Empty where it fits, none where nobody can tell.
+        Empty if it fits, none if unknown.
     """
     said = check.startup.resumed_step
     known = _known(run, check)
@@ -56,7 +59,7 @@ def newest_then(run: Run, check: CheckRecorded, retried: Retried) -> int | None:
 
 
 def _known(run: Run, check: CheckRecorded) -> Mapping[int, _Known]:
-    # What this check lists for the first time is validated behind it.
+    # A checkpoint first listed by this check is validated after it.
     new = {
         one.step: _Known(one.written_at, one.written_at)
         for one in check.new_checkpoints
@@ -74,7 +77,7 @@ def _fits(
         return False
     own = known.get(said)
     if own is None:
-        # What was replaced since is listed no more; what is above all that is there never was.
+        # A checkpoint replaced since is no longer listed; one above all listed ones never existed.
         above_all = said > max(known, default=-1)
         return False if above_all and is_listed(check) else None
     if retried.until is None or own.written_at is None:

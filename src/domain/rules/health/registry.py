@@ -1,4 +1,4 @@
-"""The detectors: pure functions from a check to the findings that hold at it."""
+"""Runs all detectors: pure functions from a check to its findings."""
 
 from datetime import datetime
 
@@ -55,46 +55,46 @@ FORBIDDEN_LINE = "startup_forbidden"
 """The finding that a start showed a line that the contract forbids."""
 
 LINE_MISSING = "startup_missing"
-"""The finding that a start is over and did not show a line that the contract expects."""
+"""The finding that a start ended without a line that the contract expects."""
 
 WRONG_STARTS = frozenset({"resume_mismatch", FORBIDDEN_LINE})
-"""The findings of a start that must not be, which `policy.startup_forbidden` is about."""
+"""The findings of a wrong start, to which `policy.startup_forbidden` applies."""
 
 FindingChange = FindingOpened | FindingRaised | FindingCleared
-"""What a check changes in the findings of a run."""
+"""A change that a check makes to the findings of a run."""
 
 EXPECTED_SHOWN_MAX = 8
-"""Expected texts named with a finding."""
+"""Most expected texts named with a finding."""
 
 
 def findings_at(run: Run, answers: tuple[Held, ...], now: datetime) -> list[FindingChange]:
     """Return which findings open and which clear at a check of a live instance.
 
-    What a planned act expects does not open: the check names it instead.
+    A finding that a planned act expects does not open; the check names it instead.
 
     Args:
         run: With its open findings.
-        answers: What the detectors say of the check; see `answers_at`.
+        answers: The detectors' answers at the check; see `answers_at`.
         now: When the check is made.
     """
     return [*cleared_by_check(run), *changes_of(run, answers, now)]
 
 
 def identity_at(run: Run, check: CheckRecorded, now: datetime) -> list[FindingChange]:
-    """Return whether H2 opens or clears at a check; an ended instance is asked this as well.
+    """Return whether H2 opens or clears at a check; this also applies to an ended instance.
 
-    What it logged to is as true after its end, and the next one is not to go on there.
+    Its tracker identity still matters after its end, because the next instance must not log there.
     """
     return changes_of(run, (_drifted(run, check),), now)
 
 
 def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> list[FindingChange]:
-    """Return what answers change in a run's findings.
+    """Return the changes that answers make to a run's findings.
 
     Args:
         run: With its open findings.
-        answers: What detectors said.
-        now: When they said it, for planned acts; none for what no act explains.
+        answers: The detectors' answers.
+        now: The time of the answers, for planned acts; none if no act may explain them.
     """
     changes: list[FindingChange] = []
     for answer in answers:
@@ -121,23 +121,23 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
 
 
 def numbers_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
-    """Return what a last check changes in the findings about wrong numbers (R4).
+    """Return the changes of a last check to the findings about wrong numbers (R4).
 
-    No planned act silences them: wrong numbers could be sealed, or trained on.
+    No planned act silences them, because wrong numbers could be sealed or trained on.
     """
     return changes_of(run, tuple(one for one in answers if one.rule in NUMBERS_WRONG), None)
 
 
 def lasting_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
-    """Return what a last check changes in the findings that a success does not close."""
+    """Return the changes of a last check to the findings that a success does not close."""
     lasting = tuple(one for one in answers if is_lasting(one.rule, one.kind))
     return changes_of(run, lasting, None)
 
 
 def _raised(known: FindingOpened, answer: Held) -> list[FindingChange]:
-    """Tell an open finding again where it got louder, or is about something else by now."""
+    """Raise an open finding again if its severity rose or its subject changed."""
     louder = known.severity is Severity.NOTIFY and answer.severity is Severity.ALERT
-    # What an older version opened does not say what it is about.
+    # A finding from an older version does not say what it is about.
     if not louder and known.about in ("", answer.about):
         return []
     return [
@@ -154,7 +154,7 @@ def _raised(known: FindingOpened, answer: Held) -> list[FindingChange]:
 
 
 def expected_at(run: Run, answers: tuple[Held, ...], now: datetime) -> tuple[str, ...]:
-    """Name the findings that hold at a check and open none, each with the act that expects it."""
+    """Name the findings that hold but do not open, each with the act that expects it."""
     named: list[str] = []
     for answer in answers:
         if answer.holds is not True or answer.kind in run.findings:
@@ -171,9 +171,9 @@ def answers_at(
     """Ask every detector of a live instance once.
 
     Args:
-        run: Before or after the check is folded in: the answers are the same.
+        run: The run before or after the check is folded in; the answers are the same.
         instance: The instance that was looked at, as it was before the check.
-        check: The check; its health and what it names as expected follow from the answers.
+        check: The check; its health and expected findings follow from the answers.
         now: When the check is made.
     """
     return (
@@ -192,7 +192,7 @@ def answers_at(
 def _of_movement(
     run: Run, instance: Instance, check: CheckRecorded, now: datetime
 ) -> tuple[Held, ...]:
-    """Ask whether it trains, and what else the further sources show."""
+    """Ask the detectors of progress and of the other sources."""
     return (
         not_training(run, check),
         monitor_blind(check),
@@ -214,7 +214,7 @@ def _of_movement(
 
 
 def _resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> Held:
-    """H17: the step that training says it resumed from is not the one decided on."""
+    """H17: training resumed from another step than was decided."""
     said = check.startup.resumed_step
     unknown = said is None and not check.startup.scratch
     summary = resume_mismatch(run, instance, check)
@@ -227,13 +227,13 @@ def _resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> Held
 
 
 def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str | None:
-    """Say how training started elsewhere than was decided; empty where nothing shows that.
+    """Describe how training started elsewhere than decided; empty if nothing shows that.
 
-    The orchestrator's own retry goes on from the newest checkpoint of its time, which nobody
-    decided on.
+    The orchestrator's own retry resumes from the newest checkpoint of its time, which nobody
+    decided.
 
     Returns:
-        None where a retry resumed, and nobody can tell from where it had to.
+        None if a retry resumed and its correct start is unknown.
     """
     decided = instance.plan.resume_step
     said = check.startup.resumed_step
@@ -250,18 +250,18 @@ def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str |
 
 
 def _forbidden_line(check: CheckRecorded) -> Held:
-    """H17: the log shows what a start must not show. It stays shown for as long as it lives."""
+    """H17: the log shows a line that a start must not show. It holds for the instance's life."""
     lines = check.startup.forbidden
-    # Nothing takes back what was printed, so only the instance's end clears it.
+    # A printed line cannot be taken back, so only the instance's end clears it.
     holds = True if lines else None
     return Held(FORBIDDEN_LINE, "H17", Severity.ALERT, holds, shows_forbidden(check), lines)
 
 
 def _line_missing(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
-    """H17: the start is over, and the log has not shown what a start must show."""
+    """H17: the start is over, and the log lacks a line that a start must show."""
     awaited = lines_awaited(earlier_of(run), instance, check)
     over = is_past_start(instance, check, now)
-    # Only a log that was read whole shows that a line is not there.
+    # Only a completely read log proves that a line is missing.
     holds = False if not awaited else True if over and check.startup.whole else None
     named = ", ".join(f"`{text}`" for text in awaited)
     lines = tuple(f"expected and not seen: {text}" for text in awaited[:EXPECTED_SHOWN_MAX])
@@ -270,9 +270,10 @@ def _line_missing(run: Run, instance: Instance, check: CheckRecorded, now: datet
 
 
 def _unaccounted(instance: Instance, check: CheckRecorded) -> Held:
-    """The orchestrator was reached and cannot say what became of a job that it had.
+    """The orchestrator was reached but cannot account for a job that it had.
 
-    That it cannot tell once is nothing while steps come: the tracker or the output account for it.
+    A single such answer does not matter while steps come: the tracker or the output account for the
+    job.
     """
     holds = None if check.job is None else check.job.state in UNACCOUNTABLE
     unsure = check.job is not None and check.job.state is JobState.UNKNOWN
@@ -290,9 +291,9 @@ def _unaccounted(instance: Instance, check: CheckRecorded) -> Held:
 
 
 def _drifted(run: Run, check: CheckRecorded) -> Held:
-    """H2: id or display name is not the agreed one, or a policy or another live run is in the way.
+    """H2: id or display name differs, or a policy or another live run conflicts.
 
-    An alert from the first sight on: each step that is logged elsewhere has to be brought back.
+    It is an alert at first sight, because each step logged elsewhere has to be brought back.
     """
     lines = identity_drift(run, check)
     return Held(

@@ -1,4 +1,4 @@
-"""Whether training after a resume continues: the same steps and losses."""
+"""Compares the losses of the same steps before and after a resume."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,12 +15,12 @@ from watchkeeper.domain.values.instance import is_moving
 from watchkeeper.domain.values.observation.measured import Overlap
 
 LIKE_STEPS_MIN = 3
-"""Steps that must have been logged before and after: one or two agree by accident."""
+"""Steps that must be logged before and after: one or two may agree by accident."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeComparison:
-    """What the losses of the same steps say, before and after a resume.
+    """The comparison of losses at the same steps before and after a resume.
 
     Attributes:
         verdict: `same`, `differs`, or `not_comparable` where too few steps were logged twice or a
@@ -47,10 +47,10 @@ class ResumeComparison:
 
 
 def told_of_resume(run: Run, check: CheckRecorded) -> ResumeComparison | None:
-    """Return what a check proves of its instance's resume; none where it settles nothing yet.
+    """Return what a check proves about its instance's resume; none if nothing is settled yet.
 
-    Where too few steps were logged before and after, it is not comparable as soon as training is
-    past all that was trained before: from there on nothing can be compared any more.
+    If too few steps were logged before and after, the resume is not comparable once training is
+    past all earlier steps. From there on nothing more can be compared.
 
     Args:
         run: The run before or after the check is folded in.
@@ -67,25 +67,25 @@ def told_of_resume(run: Run, check: CheckRecorded) -> ResumeComparison | None:
 def health_by_proof(
     run: Run, check: CheckRecorded, job: JobFacts | None, health: Health, because: str
 ) -> tuple[Health, str]:
-    """Return the verdict on a run that trains well, as far as its resume is proven.
+    """Return the health of a run that trains well, limited by the proof of its resume.
 
-    A proof that this very check gives counts, so that none stands under a check that lacks it. A
-    success is one whatever was proven before; its reason says what was not.
+    A proof from the same check counts, so no proof is recorded under a check that lacks it. A
+    success stays a success regardless of proof; its reason says what was not proven.
 
     Args:
         run: The run before the check.
         check: The check, but for its health.
-        job: The orchestrator's word.
-        health: By everything else.
-        because: Why, by everything else.
+        job: The orchestrator's report.
+        health: The health by all other evidence.
+        because: The reason by all other evidence.
     """
     known = run.judgement
     state = job.state if job is not None else None
     well = health is Health.HEALTHY and state in (JobState.RUNNING, JobState.SUCCEEDED)
     if not well or check.instance != known.resumed:
         return health, because
-    told = told_of_resume(run, check)
-    proof = told.verdict if told is not None else known.proof
+    comparison = told_of_resume(run, check)
+    proof = comparison.verdict if comparison is not None else known.proof
     step = run.instances[-1].plan.resume_step
     words = words_of_proof(proof, step)
     if state is JobState.SUCCEEDED:

@@ -1,4 +1,4 @@
-"""Which checkpoints came, whose they are, and from which no rule may resume."""
+"""Which checkpoints arrived, whose they are, and which are rejected."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from watchkeeper.domain.values.places import contract_root
 
 
 def came_so_far(run: Run) -> Mapping[int, Checkpoint]:
-    """Return by step the complete checkpoints that came, as far as they are known to be the run's.
+    """Return by step the complete checkpoints that came and are known to be the run's.
 
-    One of which nobody says which step its metadata names is not resumed from; it came all the
-    same, and is no sign that none comes.
+    A checkpoint whose metadata step is unknown is not resumed from. It still came, so it counts
+    against a stall of checkpoints.
     """
     if not run.unnamed:
         return run.checkpoints
@@ -27,25 +27,25 @@ def came_so_far(run: Run) -> Mapping[int, Checkpoint]:
 
 
 def is_named_since(run: Run, found: CheckpointFacts) -> bool:
-    """Say whether a checkpoint shows its metadata that was rejected for the lack of it alone.
+    """Say whether a checkpoint, rejected only for missing metadata, now shows its metadata.
 
-    It is then judged as if it were new. Its time need not be a newer one: the listing may have
-    lacked the metadata, and not the checkpoint. A person's rejection of it, or one for another
-    reason, has its own words and stays; after a rollback none above the step is remembered here.
+    It is then judged as new. Its time need not be newer, because the listing may have lacked the
+    metadata, and not the checkpoint. A rejection by a person, or for another reason, has its own
+    text and stays. After a rollback none above the step is remembered here.
     """
     if found.metadata_step is None or run.rejected.get(found.path) not in ONLY_UNNAMED:
         return False
     seen = next((one for one in run.unnamed.values() if one.path == found.path), None)
-    # A listing without times does not make another run's checkpoint this one's.
+    # A listing without times does not turn another run's checkpoint into one of this run.
     return seen is not None and not is_older_than_the_run(run, found.written_at or seen.written_at)
 
 
 def is_rejected(run: Run, found: CheckpointFacts) -> bool:
-    """Say whether a checkpoint must not be resumed from, as it stands there now.
+    """Say whether a checkpoint in its current state must not be resumed from.
 
-    After a rollback the paths above its step are written anew: what is written later than the
-    rejected one, and after the rejection, is the new lineage's. What only lacked its metadata, and
-    shows it now, is judged anew, whatever its time.
+    After a rollback the paths above its step are written again. A checkpoint written later than the
+    rejected one, and after the rejection, belongs to the new lineage. One that only lacked its
+    metadata, and shows it now, is judged again, whatever its time.
     """
     written = found.written_at
     if found.path in run.rejected and not is_named_since(run, found):

@@ -1,6 +1,6 @@
-"""H3: separates a hung run from a blind monitor, by independent witnesses.
+"""Distinguishes a hung run from a blind monitor by independent sources.
 
-One source alone never proves a stall, and no answer is never read as standing still.
+One source alone never proves a stall. A missing answer never counts as a stall.
 """
 
 from dataclasses import dataclass
@@ -39,10 +39,10 @@ WITNESSES_MIN = 2
 """Sources that must stand still before a run counts as hung."""
 
 _ANSWERS = (NOTHING_LOGGED, NO_STEP, NO_CHECKPOINT)
-"""Why a source cannot tell that was reached, and has nothing of a start yet."""
+"""Reason for a source that was reached but has no data of a start yet."""
 
 UNWATCHED_CADENCES = 2
-"""What passed since the last check counts as watched up to so many cadences."""
+"""Cadences since the last check up to which the time counts as watched."""
 
 DARK_CHECKS = 2
 """Checks in a row without a word of one source before its silence is worth a verdict."""
@@ -50,7 +50,7 @@ DARK_CHECKS = 2
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that the verdict rests on."""
+    """The input of the verdict."""
 
     contract: Contract
     limits: LiveLimits
@@ -70,12 +70,12 @@ class Scene:
 
     @property
     def quiet_for(self) -> timedelta:
-        """How long nothing has moved that ought to have."""
+        """How long no progress came that was due."""
         return self.now - max(self.since, self.excused_at or self.since)
 
     @property
     def is_excused(self) -> bool:
-        """Whether a planned act expects a standstill now."""
+        """Whether a planned act expects a stall now."""
         return self.excused_at == self.now
 
     def of(self, name: str) -> Witness:
@@ -86,7 +86,7 @@ class Scene:
 def liveness_of(
     run: Run, instance: Instance, check: CheckRecorded, seen: Observation, now: datetime
 ) -> Liveness:
-    """Judge whether a run moves, and why it is quiet where it does not.
+    """Judge whether a run advances, and why it does not.
 
     Args:
         run: The run before the check.
@@ -136,7 +136,7 @@ def liveness_of(
 
 
 def _passed(run: Run, now: datetime) -> timedelta:
-    """Return the time since the last check; a long one was watched by nobody."""
+    """Return the time since the last check, capped because nobody watched a long gap."""
     last = run.last_check.at if run.last_check is not None else now
     # After a handover the new holder's clock may be behind.
     passed = max(now - last, timedelta(0))
@@ -161,14 +161,14 @@ def _phase(
     if phase is known.phase and known.phase_since is not None:
         return phase, known.phase_since
     if phase is TrainingPhase.TRAINING:
-        return phase, before.now  # It is seen from here on; nobody knows since when.
+        return phase, before.now  # It is seen from here on; its start is unknown.
     if known.phase is TrainingPhase.NOT_STARTED and known.since is not None:
-        # Ray dates a start by its submit: while it was seen waiting it had not begun.
+        # Ray dates a start by its submit, but a job seen waiting had not begun.
         return phase, max(started, known.since) if started is not None else before.now
     if known.phase is None:
         return phase, started or begun
     if job is not None and job.attempts_failed > instance.attempts_failed:
-        # A retry gives no more time: it starts since the last step was seen.
+        # A retry gives no more time: the start counts from the last step seen.
         return phase, known.since or begun
     return phase, before.now
 
@@ -187,10 +187,10 @@ def _phase_now(
     said = gauges.phase if gauges is not None and _is_fresh(gauges, before.now) else None
     if said is not None:
         return said
-    # The orchestrator began it anew by itself: it starts once more.
+    # The orchestrator retried it by itself, so it starts again.
     if job is not None and job.attempts_failed > instance.attempts_failed:
         return TrainingPhase.INITIALISING
-    # A loss is of training; after a try that failed it may be that try's, until a further one.
+    # A loss shows training. After a failed try it may be from that try, until another loss comes.
     if instance.attempts_failed == 0 and any(map(shows_loss_alone, witnesses)):
         return TrainingPhase.TRAINING
     if before.liveness.phase in (TrainingPhase.TRAINING, TrainingPhase.INITIALISING):
@@ -210,7 +210,7 @@ def _since(
     witnesses: tuple[Witness, ...],
     phase_since: datetime,
 ) -> datetime:
-    """Return when a step was last seen to come, or the phase began, whichever is later."""
+    """Return when a step was last seen, or when the phase began, whichever is later."""
     if waits(check):
         return before.now  # No step is due while it waits.
     if any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses):
@@ -219,7 +219,7 @@ def _since(
 
 
 def _checks(run: Run, before: Before, check: CheckRecorded, witnesses: tuple[Witness, ...]) -> int:
-    """Count the checks in a row at which no step was seen to come."""
+    """Count the consecutive checks at which no step was seen."""
     moved = any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses)
     first = not before.liveness.witnesses
     if waits(check) or moved or first or expecting(run, "H3", before.now) is not None:
@@ -234,13 +234,13 @@ def _excused_at(run: Run, before: Before, now: datetime) -> datetime | None:
 
 
 def _busy(before: Before, check: CheckRecorded, seen: Observation) -> str:
-    """Return the line that speaks of work without steps; empty where that work is done."""
+    """Return the line that reports work without steps; empty if that work is done."""
     line = busy_line(seen.log_lines, before.bars)
     return "" if is_saved(before, check, line) else line
 
 
 def _is_at_the_end(contract: Contract, instance: Instance, check: CheckRecorded) -> bool:
-    """Say whether the last step is done: evaluations and exports follow, and no step any more."""
+    """Say whether the last step is done: only evaluations and exports follow."""
     best = max(instance.step_best or 0, check.progress.step if check.progress is not None else 0)
     final = contract.final_step.known
     return final is not None and best >= final - 1
@@ -282,10 +282,10 @@ def _moving(scene: Scene, moved: list[Witness]) -> tuple[Quiet, str]:
 
 
 def _is_witnessed(scene: Scene) -> bool:
-    """Say whether anybody but the watch's own patience tells that it is at work.
+    """Say whether a source shows that the job is at work.
 
-    RUNNING alone tells nothing of a start, and without the orchestrator an old answer may be that
-    of a job that is gone: only what moves, or speaks of work, shows that one runs.
+    RUNNING alone proves nothing about a start. Without the orchestrator an old answer may be from a
+    job that is gone. Only progress, or a line about work, shows that a job runs.
     """
     if scene.state is None:
         return bool(scene.busy) or any(one.moves is Moves.MOVED for one in scene.witnesses)
@@ -293,7 +293,7 @@ def _is_witnessed(scene: Scene) -> bool:
 
 
 def is_unheard(check: CheckRecorded) -> bool:
-    """Say whether a start is called RUNNING, and nothing that could show training ever answered."""
+    """Say whether a start is RUNNING, but no source that could show training ever answered."""
     live, job = check.liveness, check.job
     running = job is not None and job.state is JobState.RUNNING
     if not running or live.quiet is not Quiet.NOT_JUDGED or check.progress is not None:
@@ -302,12 +302,12 @@ def is_unheard(check: CheckRecorded) -> bool:
 
 
 def is_dark(witnesses: tuple[Witness, ...]) -> bool:
-    """Say whether no clock gives an answer; that nothing was logged or saved yet is one."""
+    """Say whether no clock answers; "nothing logged or saved yet" counts as an answer."""
     return all(one.moves is Moves.SILENT and one.why not in _ANSWERS for one in witnesses)
 
 
 def _starting(scene: Scene) -> str:
-    """Say why no step is due yet; empty where one is."""
+    """Say why no step is due yet; empty if one is due."""
     if scene.phase is not TrainingPhase.TRAINING:
         running = scene.now - scene.phase_since
         at_work = scene.busy or scene.of("output").moves is Moves.MOVED
@@ -325,8 +325,8 @@ def _starting(scene: Scene) -> str:
 
 
 def standing_verdict(scene: Scene) -> tuple[Quiet, str]:
-    """Nothing moved and something ought to: hung where enough clocks say so, else blind."""
-    # What an act expects is told as it is; that it opens nothing is for the findings to say.
+    """Return the verdict if due progress is missing: hung if enough clocks say so, else blind."""
+    # An expected stall gets its true verdict; the findings decide that it opens nothing.
     stood = scene.now - scene.since if scene.is_excused else scene.quiet_for
     few = not scene.is_excused and scene.checks < scene.limits.stall_cadences
     wait, blind = words_of(stood), Quiet.NOT_JUDGED if scene.is_excused else Quiet.MONITOR_BLIND
@@ -337,7 +337,7 @@ def standing_verdict(scene: Scene) -> tuple[Quiet, str]:
     standing = standing_sources(scene)
     if len(standing) >= WITNESSES_MIN:
         return Quiet.RUN_HUNG, f"no step for {wait} by {', '.join(standing)}"
-    # Output that is read and shows no step may print it in a way that nobody knows here.
+    # Output without a recognised step may print steps in an unknown format.
     if _start_is_overdue(scene) and len({*standing, "logs"}) >= WITNESSES_MIN:
         limit = words_of(scene.limits.startup_watchdog)
         return Quiet.RUN_HUNG, f"it starts for {wait} without a step, more than the {limit} allowed"
@@ -346,18 +346,18 @@ def standing_verdict(scene: Scene) -> tuple[Quiet, str]:
 
 
 def _limit(scene: Scene) -> timedelta:
-    """Return how long nothing may move: twice as long where the output goes on without steps."""
+    """Return the stall limit, doubled if the output continues without steps."""
     starting = scene.now - scene.phase_since
     if scene.phase is not TrainingPhase.TRAINING and starting > scene.limits.initialising:
-        return timedelta(0)  # The allowance of a start has passed already.
+        return timedelta(0)  # The time allowed for a start has already passed.
     going_on = scene.of("output").moves is Moves.MOVED
     return 2 * scene.stall if going_on else scene.stall
 
 
 def standing_sources(scene: Scene) -> list[str]:
-    """Name the sources that answered and show no step beyond the one they had."""
+    """Name the sources that answered and show no newer step."""
     sources: list[str] = []
-    # Output that goes on and shows no line of steps says nothing of them.
+    # Output that continues without lines about steps proves nothing about steps.
     if _stood(scene, "logs") or _stood(scene, "output"):
         sources.append("logs")
     if _stood(scene, "tracker") or _never_logged(scene):
@@ -375,20 +375,20 @@ def _stood(scene: Scene, name: str) -> bool:
 
 
 def _never_logged(scene: Scene) -> bool:
-    """Say whether a tracker was reached and shows nothing of a start: that is an answer too."""
+    """Say whether a tracker was reached and shows nothing of a start, which is an answer too."""
     starting = scene.phase is not TrainingPhase.TRAINING
     return starting and scene.of("tracker").why in (NOTHING_LOGGED, NO_STEP)
 
 
 def _start_is_overdue(scene: Scene) -> bool:
-    """Say whether a start shows no step for longer than its watchdog, by output that is read."""
+    """Say whether readable output shows no step for longer than the start watchdog."""
     overdue = scene.now - scene.phase_since > scene.limits.startup_watchdog
     starting = scene.phase is not TrainingPhase.TRAINING
     return starting and overdue and scene.of("output").moves is not Moves.SILENT
 
 
 def _is_checkpoint_due(scene: Scene) -> bool:
-    """Say whether a checkpoint was to come by now, had training gone on."""
+    """Say whether a checkpoint would be due by now if training had continued."""
     since = scene.of("checkpoints").since
     if since is None or scene.checkpoint_every is None:
         return False
@@ -396,5 +396,5 @@ def _is_checkpoint_due(scene: Scene) -> bool:
 
 
 def _was_never_there(witness: Witness) -> bool:
-    """Say whether a clock is one that the run has never had: most have no gauges."""
+    """Say whether the run has never had a clock: most runs have no gauges."""
     return witness.name == "telemetry" and not is_worth_telling(witness)

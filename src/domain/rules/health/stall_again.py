@@ -1,7 +1,8 @@
-"""Judges the clocks of a recorded check again, under other limits.
+"""Repeats the stall verdict on a recorded check under other limits.
 
-A check keeps what each clock showed, since when, and over how many checks: all that is asked once
-no step is excused. What excuses one, such as a line about compiling, it keeps as its outcome only.
+A check keeps what each clock showed, since when, and over how many checks. The verdict needs no
+more unless something excuses missing steps. Of an excuse, such as a line about compiling, the check
+keeps only the outcome.
 """
 
 from datetime import datetime
@@ -18,14 +19,14 @@ from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Quie
 _CLOCKS = ("logs", "output", "tracker", "checkpoints", "telemetry")
 
 _OF_A_STANDSTILL = frozenset({Quiet.RUN_HUNG, Quiet.MONITOR_BLIND, Quiet.NOT_JUDGED})
-"""Verdicts that go by how long nothing moved; the others hold under any limit."""
+"""Verdicts that depend on the stall time; the others hold under any limit."""
 
 
 def liveness_again(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Liveness:
-    """Return a recorded check's liveness as the run's limits have it.
+    """Return a recorded check's liveness under the run's limits.
 
     Args:
-        run: The run before the check, under the contract that is to count.
+        run: The run before the check, under the contract to apply.
         instance: The instance that was looked at.
         check: The check.
         now: When it was made.
@@ -45,14 +46,14 @@ def liveness_again(run: Run, instance: Instance, check: CheckRecorded, now: date
         since=live.since,
         excused_at=live.excused_at,
         checks=live.checks,
-        # One that the run never had is not kept.
+        # A clock that the run never had is not kept.
         witnesses=tuple(
             shown.get(name, Witness(name=name, moves=Moves.SILENT)) for name in _CLOCKS
         ),
         busy="",
         waits_again=False,
         final=False,
-        # While no step is seen to come the pace stays what it was.
+        # While no step is seen, the pace stays the same.
         checkpoint_every=expected_time(run, live.rate),
         now=now,
     )
@@ -61,7 +62,7 @@ def liveness_again(run: Run, instance: Instance, check: CheckRecorded, now: date
 
 
 def _stood(run: Run, instance: Instance, check: CheckRecorded) -> bool:
-    """Say whether a step was to come at a check, and none was seen."""
+    """Say whether a step was due at a check and none was seen."""
     state = check.job.state if check.job is not None else None
     if state not in (JobState.RUNNING, None) or not check.liveness.witnesses:
         return False

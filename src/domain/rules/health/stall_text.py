@@ -1,4 +1,4 @@
-"""What the clocks of a run show and how long it waits, in words for people."""
+"""Texts for people about a run's clocks and waits."""
 
 from datetime import datetime, timedelta
 
@@ -7,13 +7,13 @@ from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Witn
 
 
 def witness_lines(liveness: Liveness) -> tuple[str, ...]:
-    """Say for each clock that was looked at what it shows, for people."""
+    """Describe what each clock shows, for people."""
     return tuple(_line(one) for one in liveness.witnesses if is_worth_telling(one))
 
 
 def is_worth_telling(witness: Witness) -> bool:
-    """Say whether a clock is one that the run has or has had."""
-    # Gauges that a run has never had, and checkpoints that it has none of, are no news.
+    """Say whether the run has or had a clock."""
+    # Gauges that a run never had, and missing checkpoints of a run without any, are no news.
     return witness.since is not None or witness.why not in ("no gauges", "not asked")
 
 
@@ -43,7 +43,7 @@ def _times(checks: int) -> str:
 
 
 def words_of(length: timedelta) -> str:
-    """Say how long a wait is, in whole minutes from ten on."""
+    """Format a wait, in whole minutes from ten on."""
     minutes = int(length.total_seconds() // 60)
     if minutes < 10:
         return render_duration(timedelta(seconds=round(length.total_seconds(), 1)))
@@ -51,5 +51,5 @@ def words_of(length: timedelta) -> str:
 
 
 def clock_of(at: datetime | None) -> str:
-    """Say since when something stands; without a time, since the launch."""
+    """Describe since when something has stopped; without a time, since the launch."""
     return f"{at:%H:%M} UTC" if at is not None else "the launch"

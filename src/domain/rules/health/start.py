@@ -1,4 +1,4 @@
-"""H17: a start uses the agreed places; H10: it shows the agreed maximum."""
+"""Detectors for a start: its places (H17) and its final step (H10)."""
 
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.run.run import Run, contract_of
@@ -9,10 +9,10 @@ from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.places import contract_root, lies_below, region_in
 
 WRONG_PLACE = "wrong_place"
-"""The finding that a start loads from, or writes to, another place than was decided."""
+"""The finding that a start reads from or writes to another place than was decided."""
 
 FINAL_STEP = "final_step"
-"""The finding that a maximum is shown that is not the contract's final step."""
+"""The finding that the shown maximum is not the contract's final step."""
 
 
 def wrong_place(run: Run, instance: Instance, check: CheckRecorded) -> Held:
@@ -29,7 +29,7 @@ def _wrong_source(run: Run, instance: Instance, said: str) -> tuple[str, ...]:
     decided, contract = instance.plan.resume_from, contract_of(run)
     if not decided or not _is_place(said):
         return ()
-    # A job that its orchestrator began anew goes on from a newer checkpoint of its own root.
+    # A job that its orchestrator retried resumes from a newer checkpoint of its own root.
     roots = (contract.output_root, checkpoint_root_of(contract), *contract.signals.roots)
     near = lies_below(said, decided) or lies_below(decided, said)
     if near or any(lies_below(said, root) for root in roots):
@@ -55,7 +55,7 @@ def _region(said: str, agreed: str) -> str:
 
 
 def final_step(run: Run, check: CheckRecorded) -> Held:
-    """H10: a bar or the tracker shows another last step, or training is beyond the agreed one."""
+    """H10: a progress bar or the tracker shows another last step, or training passed it."""
     shown, agreed = check.maximum_shown, contract_of(run).final_step
     beyond = _step_beyond(check, agreed.known)
     if beyond is not None:
@@ -77,7 +77,7 @@ def final_step(run: Run, check: CheckRecorded) -> Held:
 
 
 def _step_beyond(check: CheckRecorded, final: int | None) -> int | None:
-    """Return the newest step where it lies beyond the final one for certain."""
+    """Return the newest step if it is certainly beyond the final one."""
     shown = check.progress
     if shown is None or final is None or shown.step - shown.uncertainty <= final:
         return None

@@ -1,4 +1,4 @@
-"""The health rules about movement, in words."""
+"""Rule texts of the detectors for progress and its obstacles."""
 
 from watchkeeper.domain.rules.shared.rule import RuleText
 

@@ -1,9 +1,10 @@
-"""H2: whether the tracker's state, time, step and loss fit the lineage.
+"""Compares the tracker's state, time, step and loss with the run (H2).
 
-A tracker that lags is normal: uploads are buffered, an offline client sends nothing, and after a
-resume nothing new is shown until the old high-water step is passed. A tracker that is ahead of what
-the job prints, that falls back, or that shows other losses, is the tracker of something else. Only
-fresh answers are compared, and a doubt counts once several checks in a row saw it.
+A tracker that lags is normal. Uploads are buffered, and an offline client sends nothing. After a
+resume nothing new appears until training passes the old high-water step.
+
+A tracker belongs to something else if it is ahead of the printed output, falls back, or shows other
+losses. Only fresh answers are compared. A doubt counts once several checks in a row saw it.
 """
 
 from collections.abc import Callable
@@ -22,22 +23,22 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.tracker_doubts import Doubt, Ground, TrackerFit, doubt_of
 
 ENDED_STATES = frozenset({"finished", "failed", "killed", "crashed"})
-"""A tracker's words for a run that is over. `unknown`, and whatever else it says, is no claim."""
+"""A tracker's states for a run that is over. `unknown` and all other states are no claim."""
 
 CLOCKS_APART = timedelta(minutes=10)
-"""How far a tracker's newest time may lie ahead, or fall back: twice what clocks may differ."""
+"""How far a tracker's newest time may be ahead or behind: twice the allowed clock skew."""
 
 MISSED_CADENCES = 2.0
 """Cadences of steps that an earlier instance may have logged after its last check."""
 
 OFTEN_MAX = 5.0
-"""How many times more often than each cadence a start is looked at: 120 s against 570 s."""
+"""Most times that checks of a start are more frequent: every 120 s instead of 570 s."""
 
 SAME_COUNT = 0.1
 """Share by which two ratios of steps may differ to count as the same."""
 
 OTHER_COUNT_MIN = 1.5
-"""How many times faster a tracker counts, at least, that counts calls or micro-batches."""
+"""Least ratio of counts to steps for a tracker that counts calls or micro-batches."""
 
 
 def fit_of(
@@ -48,14 +49,14 @@ def fit_of(
     readings: tuple[Reading, ...],
     now: datetime,
 ) -> TrackerFit:
-    """Compare what a tracker shows with what the run's other sources show.
+    """Compare a tracker with the run's other sources.
 
     Args:
         run: The run before the check.
         instance: The instance that was looked at.
         seen: The observation.
-        tracker: The tracker's facts where they are fresh.
-        readings: The state of each source, a tracker without anything new called stale.
+        tracker: The tracker's facts, if fresh.
+        readings: The state of each source; a tracker without new data is stale.
         now: When the check is made.
     """
     last = run.last_check.event if run.last_check is not None else None
@@ -104,18 +105,18 @@ def fit_of(
         step=tracker.step if tracker.step is not None else was.step,
         step_best=_floor(scene),
         step_logged=logged,
-        # What is yet to come would make every true time after it look old.
+        # A time in the future would make every later true time look old.
         at=max((min(at, now) for at in (was.at, newest) if at is not None), default=None),
         attempts=job.attempts_failed,
     )
 
 
 def disbelieved(run: Run, fit: TrackerFit) -> str:
-    """Say why the tracker's step is not to be taken for the run's; empty where it may be."""
+    """Say why the tracker's step must not count as the run's; empty if it may."""
     ahead = doubt_of(fit, "step_ahead")
     if ahead is None:
         return ""
-    # Seen once and unseen since, it is no reason to lose the only step that is shown.
+    # A doubt seen once and not since is no reason to lose the only step shown.
     kept = ahead.seen or ahead.checks >= limits_of(contract_of(run)).tracker_checks
     return ahead.line if kept else ""
 
@@ -148,13 +149,13 @@ def _state(scene: Scene) -> SourceResult:
     state = scene.tracker.state
     if state == "running":
         return False
-    # An offline client's run counts as over after each sync; one that is stopped is over soon.
+    # An offline client's run counts as over after each sync; a stopped run is over soon.
     offline = contract_of(scene.run).tracker.mode == "offline"
     if state not in ENDED_STATES or offline or scene.stopping:
         return None
     gauges = scene.seen.telemetry
     gauged = _moved(witness_of(scene.clocks, "telemetry"), gauges.step if gauges else None)
-    # A first sight of steps counts as well: the next check has to see them move.
+    # Steps seen for the first time count too: the next check has to see them advance.
     fresh = scene.shown is not None and _step_logged(scene) is None
     if scene.printed is None and gauged is None and not fresh:
         return None
@@ -173,7 +174,7 @@ def _state(scene: Scene) -> SourceResult:
 
 
 def _time(scene: Scene) -> SourceResult:
-    """The tracker's newest time lies ahead of now, or before what it showed already."""
+    """The tracker's newest time is in the future, or before a time that it already showed."""
     newest = scene.tracker.heartbeat_at
     if newest is None:
         return None
@@ -189,9 +190,9 @@ def _time(scene: Scene) -> SourceResult:
 
 
 def _floor(scene: Scene) -> Step | None:
-    """Return the step that the tracker may not fall behind from here on."""
+    """Return the step below which the tracker may not fall from here on."""
     step, was = scene.tracker.step, scene.was
-    # Steps of an attempt that failed may be done, and logged, again at any later check.
+    # Steps of a failed attempt may be repeated and logged again at any later check.
     floor = None if scene.restarted else was.step_best
     if step is None:
         return floor
@@ -199,27 +200,27 @@ def _floor(scene: Scene) -> Step | None:
         return step if _is_restart(scene, step) else floor
     if floor is not None:
         return step if doubt_of(was, "step_ahead") is None else floor
-    # After a resume it may show for a while what an earlier instance or attempt logged.
+    # After a resume it may show the log of an earlier instance or attempt for a while.
     first = scene.had is None and not scene.attempts
     moved = was.step is not None and step > max(was.step, scene.had or 0)
     return step if first or moved else None
 
 
 def _is_restart(scene: Scene, step: Step) -> bool:
-    """Say whether steps are done again, so that a tracker may show lower ones."""
+    """Say whether steps are repeated, so that a tracker may show lower ones."""
     if scene.restarted:
         return True
     if scene.shown is not None:
-        # The output tells: it is there as well, or its restart is.
+        # The output decides: it shows the lower step too, or it shows the restart.
         return scene.shown.step - scene.shown.uncertainty <= step + STEPS_MIN
     listing = scene.seen.checkpoints
     done = [one.step for one in listing.checkpoints if one.complete] if listing is not None else []
-    # Whoever prints no steps may have resumed from the newest checkpoint inside the job.
+    # A job that prints no steps may have resumed from the newest checkpoint.
     return bool(done) and step >= max(done)
 
 
 def _step_back(scene: Scene) -> SourceResult:
-    """The tracker shows a lower step than it showed, and no step was done again."""
+    """The tracker shows a lower step than before, and no step was repeated."""
     step, floor = scene.tracker.step, scene.was.step_best
     if step is None or floor is None:
         return None
@@ -236,11 +237,11 @@ def _step_ahead(scene: Scene) -> SourceResult:
         return None
     begun = scene.instance.plan.resume_step or 0
     if scene.printed is None and _step_logged(scene) is not None:
-        # An output that stands still may be a pipe that is dark: it is no witness.
+        # An output that has stopped may be a broken pipe: it is not evidence.
         return False if step <= shown.step + shown.uncertainty + STEPS_MIN else None
     moved = max(shown.step - begun, 0) if scene.printed is None else _in_a_cadence(scene)
     unprinted = scene.limits.tracker_ahead * moved + shown.uncertainty + STEPS_MIN
-    # Steps that an earlier instance or attempt printed may be logged and are done again.
+    # Steps printed by an earlier instance or attempt may be logged, and are repeated.
     reached = max(scene.had or 0, scene.was.step_logged or 0, shown.step)
     if scene.had is not None and scene.clocks.rate is not None:
         cadence = cadence_of(contract_of(scene.run)).total_seconds()
@@ -254,15 +255,15 @@ def _step_ahead(scene: Scene) -> SourceResult:
 
 
 def _step_logged(scene: Scene) -> Step | None:
-    """Return the step that the output showed at the check before; none at a first sight."""
+    """Return the step that the output showed at the previous check; none at first sight."""
     before = witness_of(scene.clocks, "logs")
     return before.step if before is not None else None
 
 
 def _in_a_cadence(scene: Scene) -> float:
-    """Return how many steps the output prints in a cadence, as it moved since the check before.
+    """Return how many steps the output prints per cadence, measured since the previous check.
 
-    While a start is looked at often, output that comes some minutes late is no less late.
+    A start is checked often, but its output may still be some minutes late.
     """
     before = witness_of(scene.clocks, "logs")
     printed = float(scene.printed or 0)
@@ -274,7 +275,7 @@ def _in_a_cadence(scene: Scene) -> float:
 
 
 def _counts_otherwise(scene: Scene, step: Step, logged: Step) -> bool:
-    """Say whether a tracker counts something else than steps, such as calls or micro-batches."""
+    """Say whether a tracker counts something other than steps, such as micro-batches."""
     before = witness_of(scene.clocks, "logs")
     if before is None or before.step is None or scene.was.step is None or not scene.printed:
         return False
@@ -292,4 +293,4 @@ GROUNDS: dict[Ground, Callable[[Scene], SourceResult]] = {
     "step_ahead": _step_ahead,
     "loss": loss_fits,
 }
-"""By name, in the order in which they are told."""
+"""Grounds by name, in the order in which they are reported."""

@@ -1,4 +1,4 @@
-"""H2, the losses: does the tracker hold what the output printed at the same steps?"""
+"""Compares the tracker's losses with the printed losses of the same steps (H2)."""
 
 import math
 from bisect import bisect_left
@@ -12,28 +12,28 @@ from watchkeeper.domain.values.contract.detect_limits import warmup_of
 from watchkeeper.domain.values.contract.metric_names import recognise
 
 LOSS_MIN = 0.1
-"""Difference of the losses that is never gross, however small both are."""
+"""Loss difference that is never gross, however small both losses are."""
 
 LOSS_LINES_MAX = 4
 """Newest lines of progress whose loss is compared."""
 
 LINES_MAX = 64
-"""Newest lines of output among which they are looked for."""
+"""Newest output lines that are searched for losses."""
 
 TRIES_MAX = 8
-"""So many of them are read: a loss that none of the newest can be compared with says nothing, and
-a check has 2 ms."""
+"""Most lines with a loss that are tried, because a check has 2 ms. A line may have no comparable
+loss."""
 
 HISTORY_ROWS = 128
 """Newest rows of a history whose losses are compared."""
 
 LOSS_STEPS_SHARE = 0.01
-"""Share of its step within which a loss of the tracker's counts as of the same step: after warm-up
-none changes grossly within it."""
+"""Share of the step number within which a tracker loss counts as the same step. After warm-up no
+loss changes grossly within it."""
 
 
 def loss_fits(scene: Scene) -> SourceResult:
-    """The tracker holds other losses than the output printed at the same steps."""
+    """The tracker's losses differ from those that the output printed at the same steps."""
     high = max(scene.had or 0, scene.was.step_logged or 0) if _again(scene) else -1
     start = scene.run.instances[0].plan.resume_step or 0
     warm = start + warmup_of(contract_of(scene.run), scene.instance.config)
@@ -70,7 +70,7 @@ def loss_fits(scene: Scene) -> SourceResult:
 
 
 def _again(scene: Scene) -> bool:
-    """Say whether steps below an earlier high-water mark are trained, and perhaps logged, again."""
+    """Say whether steps below an earlier high-water mark are repeated and maybe logged again."""
     mark = max(scene.had or 0, scene.was.step_logged or 0)
     return scene.shown is not None and scene.shown.step < mark
 
@@ -81,9 +81,9 @@ def _beyond(pair: tuple[Step, float, float], share: float) -> float:
 
 
 def _logged(scene: Scene) -> dict[Step, float]:
-    """Return the tracker's finite losses by step: of its history, else its newest values.
+    """Return the tracker's finite losses by step, from its history, else its newest values.
 
-    Of a step that was logged twice the later loss counts.
+    If a step was logged twice, the later loss counts.
     """
     stated = contract_of(scene.run).detect.metrics
     history = scene.seen.history

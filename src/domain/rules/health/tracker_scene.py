@@ -1,4 +1,4 @@
-"""What a check can compare of a tracker with the run; see `tracker_fit`."""
+"""The facts that `tracker_fit` compares between a tracker and the run."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,23 +13,23 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.tracker_doubts import TrackerFit
 
 STEPS_MIN = 10
-"""Steps by which two clocks may always differ: the two ends of a bar that is rounded to +-5."""
+"""Steps by which two clocks may always differ: a progress bar is rounded to +-5."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a check can compare.
+    """The facts that a check can compare.
 
     Attributes:
-        was: What the newest check of this instance knew; empty for its first.
+        was: The state at the previous check of this instance; empty for its first.
         clocks: The clocks at that check.
-        tracker: Fresh.
-        shown: The newest progress of the output, where the output is fresh.
-        printed: Steps by which the output moved since then; none where it did not move, or was not
-            seen before.
+        tracker: The fresh facts of the tracker.
+        shown: The newest progress of the output, if the output is fresh.
+        printed: Steps by which the output advanced since then; none if it did not advance or was
+            not seen before.
         had: The highest step of earlier instances; none for a first one.
-        attempts: Failed attempts that the orchestrator tells of.
-        stopping: Its end was asked for.
+        attempts: Failed attempts that the orchestrator reports.
+        stopping: A stop was requested.
     """
 
     run: Run
@@ -48,9 +48,9 @@ class Scene:
 
     @property
     def restarted(self) -> bool:
-        """Whether an attempt failed since the check before."""
+        """Whether an attempt failed since the previous check."""
         return self.attempts > self.was.attempts
 
 
 SourceResult = str | bool | None
-"""What a ground says: a sentence where it does not fit, false where it fits, none where unknown."""
+"""The result of a comparison: a sentence for a misfit, false for a fit, none if unknown."""

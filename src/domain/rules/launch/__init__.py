@@ -1,1 +1,1 @@
-"""How an instance starts: gate, plan, output roots, adoption."""
+"""Rules for the start of an instance: gate, plan, output roots, adoption."""

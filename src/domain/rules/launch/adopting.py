@@ -1,7 +1,7 @@
-"""Adoption: a job that was launched elsewhere becomes the run's first instance.
+"""Adoption of a job launched elsewhere as the run's first instance.
 
-Its identity is held against the contract as far as the orchestrator tells; a difference refuses.
-From then on it is watched, recovered and sealed like any other.
+Its identity is compared with the contract, as far as the orchestrator reports it. A difference
+refuses the adoption. From then on it is watched, recovered and sealed like any other.
 """
 
 import shlex
@@ -39,16 +39,16 @@ from watchkeeper.domain.values.places import contract_root
 _TRACKER_NAMES = ("WANDB_RUN_ID", "TRACKER_ID")
 _ROOT_NAMES = ("OUTPUT_ROOT", "OUTPUT_PATH", "MARIN_OUTPUT_PATH")
 _RUN_NAMES = ("RUN_ID",)
-"""Variables by which training jobs are told who they are, where they are set at all."""
+"""Variables that give training jobs their identity, if they are set."""
 
 
 def compared_variables(contract: Contract) -> frozenset[str]:
-    """Return the names of the variables of a job that are held against a contract."""
+    """Return the names of a job's variables that are compared with a contract."""
     return frozenset({*contract.env, *_TRACKER_NAMES, *_ROOT_NAMES, *_RUN_NAMES})
 
 
 def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
-    """Adopt a job as the first instance, approved by the human who asks for it.
+    """Adopt a job as the first instance; the human who asks also approves it.
 
     The request claims the output root in the same transaction, as any launch does.
     """
@@ -60,7 +60,8 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
         where = contract_of(run).orchestrator
         about = f"{job.submission_id} is {says} at {where.kind} {where.address}".rstrip()
         return Refused(Refusal.JOB_NOT_LIVE, _with_writer(about, command))
-    # Whoever launched it knew the contract's tracker id; ids of their own have only ours.
+    # An outside launch can use the contract's tracker id; only our own launches have ids per
+    # instance.
     plan = plan_first_instance(contract_of(run), job.submission_id).model_copy(
         update={"tracker_id": contract_of(run).tracker.id, "carried": command.found.carried}
     )
@@ -110,7 +111,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
 
 
 def _lost_at_a_relaunch(contract: Contract, plan: LaunchPlan, found: JobDescription) -> list[str]:
-    """Name all that a job has and a relaunch by the contract would not give it."""
+    """List what a job has that a relaunch by the contract would lose."""
     if found.carried is None:
         return []
     folder = found.working_dir or "the orchestrator's default folder"
@@ -127,7 +128,7 @@ def _lost_at_a_relaunch(contract: Contract, plan: LaunchPlan, found: JobDescript
 
 
 def _with_writer(about: str, command: AdoptInstance) -> str:
-    """Add what writes into the output root, so that nobody launches a second writer there."""
+    """Add the writer of the output root, so that nobody launches a second writer there."""
     writer = fresh_write(command.facts.store, command.now)
     return f"{about}; {writer}" if writer else about
 
@@ -135,10 +136,10 @@ def _with_writer(about: str, command: AdoptInstance) -> str:
 def identity_differences(
     contract: Contract, plan: LaunchPlan, found: JobDescription
 ) -> tuple[str, ...]:
-    """Name everything in which a job is not what the contract says; values of secrets never.
+    """List all differences between a job and the contract, without values of secrets.
 
-    What the orchestrator does not tell is no difference; but a job that shows neither command nor
-    metadata shows nothing that could identify it.
+    A value that the orchestrator does not report is no difference. But a job that shows neither
+    command nor metadata cannot be identified.
     """
     if found.command is None and not found.job.metadata:
         return (f"{found.job.submission_id} shows neither command nor metadata",)
@@ -164,16 +165,16 @@ def _metadata(contract: Contract, found: JobDescription) -> list[str]:
         "tracker_id": contract.tracker.id,
         "output_root": contract.output_root,
     }
-    told = found.job.metadata
+    metadata = found.job.metadata
     return [
-        f"metadata {name}: the job says {told[name]}, the contract says {said}"
+        f"metadata {name}: the job says {metadata[name]}, the contract says {said}"
         for name, said in wanted.items()
-        if name in told and not _same(name, told[name], said)
+        if name in metadata and not _same(name, metadata[name], said)
     ]
 
 
-def _same(name: str, told: str, said: str) -> bool:
-    return contract_root(told) == contract_root(said) if name == "output_root" else told == said
+def _same(name: str, shown: str, said: str) -> bool:
+    return contract_root(shown) == contract_root(said) if name == "output_root" else shown == said
 
 
 def _environment(contract: Contract, found: JobDescription) -> list[str]:

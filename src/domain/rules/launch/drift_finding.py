@@ -11,20 +11,20 @@ from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.check import Severity
 
 CONFIG_DRIFT = "config_drift"
-"""The finding that a relaunch would be another training than the instance before."""
+"""The finding that a relaunch would train differently from the instance before."""
 
 
 EVIDENCE_MAX = 8
-"""Lines of evidence kept with a finding."""
+"""Most lines of evidence kept with a finding."""
 
 
 def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[FindingChange]:
-    """H14: the gate blocks a relaunch since its configuration drifted (L14).
+    """H14: the gate blocks a relaunch because its configuration drifted (L14).
 
     Args:
         run: The run that is to be relaunched.
-        checked: What the gate says.
-        now: When it said so: an act may expect this.
+        checked: The result of the gate.
+        now: The time of the result: an act may expect the finding.
     """
     held = [finding for finding in blocks(checked.findings) if finding.rule == "L14"]
     drifted = [finding for finding in held if not finding.says.startswith(CANNOT_TELL)]
@@ -35,7 +35,7 @@ def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[F
         CONFIG_DRIFT,
         "H14",
         Severity.NOTIFY,
-        # A configuration that nobody could read is neither another nor the same again.
+        # An unreadable configuration is neither changed nor unchanged.
         bool(drifted) if drifted or not held else None,
         summary,
         lines[:EVIDENCE_MAX],

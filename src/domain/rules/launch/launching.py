@@ -1,4 +1,4 @@
-"""The commands that bring an instance into the world: launch, approval, relaunch."""
+"""Handlers of the commands that start an instance: launch, approve, relaunch."""
 
 from datetime import datetime
 
@@ -48,11 +48,11 @@ from watchkeeper.domain.values.contract.plan import (
 from watchkeeper.domain.values.observation.observation import GateFacts
 
 COVERED_RULES = frozenset({"R1", "R5", "R7", "R16", "R18", "R19"})
-"""Rules whose relaunch an approval of an earlier plan covers.
+"""Rules whose relaunch is covered by an approval of an earlier plan.
 
-R7 and R16 relaunch what was mended outside, R5 at the commit of a small fix that the approval was
-widened to; R18 relaunches what a human ended for that, R19 on a human's answer. A rollback needs
-an approval of its own plan, and so does whatever else may come to decide a relaunch.
+R7 and R16 relaunch after an outside repair. R5 relaunches at the commit of a small fix, to which
+the approval was widened. R18 relaunches after a human ended the instance for that, R19 on a human's
+answer. A rollback needs an approval of its own plan, and so does a relaunch by any other rule.
 """
 
 Outcome = list[RunEvent] | Refused
@@ -70,7 +70,7 @@ def plan_first_instance(contract: Contract, submission_id: str) -> LaunchPlan:
 
 
 def launch(run: Run, command: RequestLaunch) -> Outcome:
-    """Hold the first instance against the gate and, when nothing blocks, ask for it."""
+    """Check the first instance at the gate and, if nothing blocks, request it."""
     contract = contract_of(run)
     plan = plan_first_instance(contract, command.submission_id)
     requester = command.requester or command.actor.principal
@@ -90,13 +90,13 @@ def launch(run: Run, command: RequestLaunch) -> Outcome:
 def all_waivers(
     run: Run, contract: Contract, facts: GateFacts, requester: str, now: datetime
 ) -> tuple[Waiver, ...]:
-    """Return the waivers that hold for a launch now: the run's own, then the standing ones."""
+    """Return the waivers for a launch now: the run's own, then standing waivers."""
     standing = waivers_for(facts.standing, contract.lane, requester, now) if requester else ()
     return live_waivers(run, now) + standing
 
 
 def _request(run: Run, gate: Gate, reason: str, requester: str) -> list[RunEvent]:
-    """Record the preflight and, when nothing blocks, the request that rests on it."""
+    """Record the preflight and, if nothing blocks, the launch request."""
     findings = preflight(gate)
     digest = plan_digest(gate.plan)
     checked = PreflightRecorded(plan=gate.plan, digest=digest, findings=findings, facts=gate.facts)
@@ -114,14 +114,14 @@ def _request(run: Run, gate: Gate, reason: str, requester: str) -> list[RunEvent
         preflight=run.version + 1,
         reason=reason,
         waiver="" if approval is not None else waiver,
-        # A relaunch rests on the same standing waiver, so that its requester is remembered.
+        # A relaunch uses the same standing waiver, so the requester is remembered.
         requester=requester if approval is None else "",
     )
     return [checked, *consents_used(run, findings), requested]
 
 
 def consents_used(run: Run, findings: tuple[GateFinding, ...]) -> list[RunEvent]:
-    """Use up the consents on which rules let the launch through."""
+    """Use up the consents by which rules passed the launch."""
     names = {finding.consent for finding in findings if finding.consent}
     return [
         ConsentUsed(consent=one.name, action=one.action, target=one.target, digest=one.digest)
@@ -131,7 +131,7 @@ def consents_used(run: Run, findings: tuple[GateFinding, ...]) -> list[RunEvent]
 
 
 def approve(run: Run, command: ApproveLaunch) -> Outcome:
-    """Record a human's permission for the plan that was last checked."""
+    """Record a human's approval of the plan that was last checked."""
     if command.actor.kind != "human":
         return not_a_human(run, command)
     checked = run.preflight
@@ -145,7 +145,7 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
         (one for one in run.approvals if one.digest == checked.digest and not one.revoked), None
     )
     dri = contract_of(run).dri
-    # The DRI's own approval is also the word that they know of the launch (L9).
+    # The DRI's own approval also proves that they know of the launch (L9).
     is_contact = command.actor.principal == dri and known is not None and known.by != dri
     if known is not None and not is_contact:
         return Refused(Refusal.ALREADY_CLEARED, run.slug)
@@ -163,7 +163,7 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
 
 
 def other_plan(slug: str, named: str, checked: PreflightRecorded | None) -> str:
-    """Say which plan waits for an approval, where another one was named."""
+    """Say which plan waits for approval, if another one was named."""
     if checked is None:
         return f"{named}, and no plan of {slug} waits"
     waits = checked.digest[:DIGEST_SHOWN]
@@ -171,7 +171,7 @@ def other_plan(slug: str, named: str, checked: PreflightRecorded | None) -> str:
 
 
 def confirm(run: Run, command: ConfirmLaunched) -> Outcome:
-    """Record that the orchestrator has the job, with all that identifies it."""
+    """Record that the orchestrator has the job, with its full identity."""
     assert isinstance(run.phase, Launching), "the table lets only a launch be confirmed"
     plan = run.phase.plan
     if command.instance != plan.instance:
@@ -180,7 +180,7 @@ def confirm(run: Run, command: ConfirmLaunched) -> Outcome:
 
 
 def launched_event(run: Run, plan: LaunchPlan, launched_at: datetime) -> InstanceLaunched:
-    """Return the fact that the orchestrator has a job, with all that identifies it."""
+    """Return the event that the orchestrator has a job, with its full identity."""
     contract = contract_of(run)
     newest = run.instances[-1] if run.instances else None
     patch, kept = (newest.patch, newest.patch_kept) if newest is not None else ("", "")
@@ -230,7 +230,7 @@ def launched_event(run: Run, plan: LaunchPlan, launched_at: datetime) -> Instanc
 
 
 def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:
-    """Record that the orchestrator definitely did not take the job, and ask the DRI."""
+    """Record that the orchestrator definitely refused the job, and ask the DRI."""
     assert isinstance(run.phase, Launching), "the table lets only a launch be refused"
     plan = run.phase.plan
     if command.instance != plan.instance:
@@ -265,14 +265,14 @@ def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:
 
 
 def clearance_revoked(run: Run) -> bool:
-    """Say whether a human took back what the newest launch rests on; standing waivers aside."""
+    """Say whether a human revoked the basis of the newest launch, except standing waivers."""
     revoked = {one.name for one in run.approvals if one.revoked}
     revoked |= {one.name for one in run.waivers if one.revoked}
     return run.cleared_by in revoked
 
 
 def relaunch(run: Run, command: Relaunch) -> Outcome:
-    """Ask for the instance that was decided on, once the gate lets it through (R18)."""
+    """Request the instance that was decided, once it passes the gate (R18)."""
     assert isinstance(run.phase, Interrupted), "the table lets only an interrupted run relaunch"
     if command.token != run.watch.token:
         return Refused(Refusal.WATCH_SUPERSEDED, f"token {command.token}")
@@ -299,7 +299,7 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     exact = tuple(one for one in run.approvals if one.digest == plan_digest(plan))
     each = policy_of(contract).approvals == "each" and decision.rule not in BY_A_HUMAN
     asked = run.operator.asked
-    # Once the rollback's own instance was launched, what follows it is an ordinary relaunch.
+    # After the rollback's own instance was launched, the next relaunch is an ordinary one.
     asked_back = isinstance(asked, RollbackApproved) and asked.instance == decision.instance
     covered = decision.rule in COVERED_RULES and not asked_back and not each
     gate = Gate(
@@ -320,7 +320,7 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
 
 
 def prior_of(run: Run) -> Prior | None:
-    """Return what the last instance that was launched was; none where nothing was."""
+    """Return the last launched instance; none if nothing was launched."""
     if not run.instances:
         return None
     before = run.instances[-1]
@@ -328,7 +328,7 @@ def prior_of(run: Run) -> Prior | None:
 
 
 def _choose_again(run: Run, decision: DecisionMade, says: str) -> Outcome:
-    """The checkpoint decided on is no good: a human is asked; what is left was not judged."""
+    """The chosen checkpoint is unusable: ask a human, because the others were not judged."""
     escalate = DecisionMade(
         instance=decision.instance,
         action=Action.ESCALATE,
@@ -342,12 +342,12 @@ def _choose_again(run: Run, decision: DecisionMade, says: str) -> Outcome:
 def _blocked_relaunch(
     run: Run, events: list[RunEvent], decision: DecisionMade, now: datetime
 ) -> Outcome:
-    # The same blocks as the last time are not recorded again; the question about them is.
+    # Unchanged blocks are not recorded again; the question about them is.
     checked = events[-1] if events else run.preflight
     assert isinstance(checked, PreflightRecorded), "a blocked request has a preflight"
     blocked = blocks(checked.findings)
     if all(finding.says.startswith(CANNOT_TELL) for finding in blocked):
-        # A source gives no answer now; the decision stands and is tried again.
+        # A source gives no answer now; the decision stays valid and is retried.
         return []
     escalate = DecisionMade(
         instance=decision.instance,
@@ -357,7 +357,7 @@ def _blocked_relaunch(
         + "; ".join(f"{finding.rule} {finding.says}" for finding in blocked),
         evidence=tuple(f"{finding.rule}: {finding.fix}" for finding in blocked),
     )
-    # Also where the gate says what it said: the act that expected it may be over by now.
+    # Also if the gate's result is unchanged: the act that expected it may be over by now.
     found = drift_at_gate(run, checked, now)
     return [*events, *found, escalate, *escalation_of(run, escalate)]
 

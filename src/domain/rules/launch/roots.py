@@ -1,4 +1,7 @@
-"""Output roots: one stream for all runs, so that two never share one."""
+"""Claims on output roots: who may write where.
+
+One stream holds the claims of all runs, so two runs never share a root.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +34,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """All claims that are held now, by normalised root."""
+    """All claims held now, by normalised root."""
 
     version: int = 0
     held: Mapping[str, Claim] = field(default_factory=lambda: MappingProxyType({}))
@@ -50,7 +53,7 @@ def evolve_roots(roots: Roots, event: Event) -> Roots:
 
 
 def overlapping(roots: Roots, *names: str) -> tuple[str, Claim] | None:
-    """Return a held root that is a root by one of its names, above it or below it."""
+    """Return a held root that equals, contains or lies below one of the given roots."""
     wanted = [contract_root(name) for name in names if name]
     for held, claim in roots.held.items():
         if any(_within(held, name) or _within(name, held) for name in wanted):

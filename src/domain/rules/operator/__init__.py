@@ -1,1 +1,1 @@
-"""What a person asks of a run: acts, relaunches, rollbacks, successors."""
+"""Operator acts on a run: planned acts, relaunches, rollbacks, successors."""

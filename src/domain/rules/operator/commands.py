@@ -1,4 +1,4 @@
-"""Requests about who watches, about planned acts, and for manoeuvres."""
+"""Commands for planned acts, questions, notes and other operator acts."""
 
 from typing import Literal
 

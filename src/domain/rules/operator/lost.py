@@ -1,7 +1,8 @@
-"""A job that the orchestrator cannot account for: how a run goes on after it.
+"""How a run continues after a job that the orchestrator lost.
 
-No answer proves that such a job ended. A human declares that no process of it lives, and metrics
-and checkpoints must have been silent for two checks.
+The orchestrator cannot account for such a job, and no answer proves that it ended. A human must
+declare that no process of it lives. Metrics and checkpoints must also have been silent for two
+checks.
 """
 
 from itertools import pairwise
@@ -25,7 +26,7 @@ from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.earlier import PastCheck
 
 SILENT_CHECKS = 2
-"""Checks in a row at which nothing may have moved before a lost job counts as over."""
+"""Consecutive checks without any progress before a lost job counts as over."""
 
 
 def is_lost(run: Run) -> bool:
@@ -34,12 +35,12 @@ def is_lost(run: Run) -> bool:
 
 
 def lost_words(run: Run) -> str:
-    """Name the commands by which a human goes on after a lost job."""
+    """Return the commands by which a human continues after a lost job."""
     return f"{consent_words(run)}, then `watchkeeper relaunch {run.slug} --reason '...'`"
 
 
 def consent_words(run: Run) -> str:
-    """Name the command by which a human declares a job lost; it says how to go on."""
+    """Return the command by which a human declares a job lost, with the next step."""
     target = lost_target(run)
     waiting = next((one.name for one in open_proposals(run) if one.target == target), "")
     consent = f"propose {run.slug} {GuardedAction.DECLARE_LOST} {target} --reason '...' --agree"
@@ -48,7 +49,7 @@ def consent_words(run: Run) -> str:
 
 
 def end_lost(run: Run, command: RequestRelaunch) -> list[RunEvent] | Refused:
-    """End a lost instance on a human's consent, once nothing of it was seen to move."""
+    """End a lost instance on a human's consent, once it showed no progress."""
     target, newest = lost_target(run), run.instances[-1]
     given = live_consent(run, GuardedAction.DECLARE_LOST, target, command.now)
     if given is None:
@@ -81,7 +82,7 @@ def end_lost(run: Run, command: RequestRelaunch) -> list[RunEvent] | Refused:
 
 
 def _may_live(run: Run) -> str:
-    """Say what speaks against the end of a lost job; empty where it was silent long enough."""
+    """Return evidence that a lost job may be live; empty if it was silent long enough."""
     name = run.instances[-1].plan.instance
     seen = [one for one in run.recent_checks if one.instance == name][-SILENT_CHECKS - 1 :]
     if len(seen) <= SILENT_CHECKS:

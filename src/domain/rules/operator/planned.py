@@ -1,4 +1,4 @@
-"""Planned acts: what is done on purpose and announced beforehand raises no alarm."""
+"""Planned acts: work announced in advance, which raises no alert."""
 
 from datetime import datetime, timedelta
 
@@ -11,13 +11,13 @@ from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.durations import utc_minute
 
 WINDOW_MAX = timedelta(days=7)
-"""The longest window: what is expected for longer than a week is a matter of the contract."""
+"""The longest window: longer exceptions belong in the contract."""
 
 LATE_MAX = timedelta(minutes=5)
-"""An act that began this long ago may still be announced: people type while it begins."""
+"""How late an act may be announced: people type while it begins."""
 
 EXPECTABLE = tuple(f"H{number}" for number in range(1, 18))
-"""The rules of detectors. Decisions and the launch gate are never switched off."""
+"""Rules that an act may expect: detectors. Decisions and the launch gate are never switched off."""
 
 
 def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
@@ -46,14 +46,14 @@ def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
 
 
 def end_act(run: Run, command: EndAct) -> list[RunEvent] | Refused:
-    """End an act before its window is over: from here on every finding opens again."""
+    """End an act before its window is over: from now on every finding opens again."""
     if command.act not in run.operator.acts:
         return Refused(Refusal.ACT_UNKNOWN, command.act)
     return [PlannedActEnded(act=command.act, reason=command.reason.strip() or "over")]
 
 
 def acts_over(run: Run, now: datetime) -> list[PlannedActEnded]:
-    """Return the ends of the acts whose window has passed."""
+    """Return the end events of acts whose window has passed."""
     return [
         PlannedActEnded(act=act.act, reason="its window is over")
         for act in run.operator.acts.values()

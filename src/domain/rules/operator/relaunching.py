@@ -1,8 +1,8 @@
-"""Manoeuvres on one run: a planned relaunch, and a rollback to a named checkpoint.
+"""Planned relaunch, and rollback to a named checkpoint.
 
-Both end the live instance on a human's word, and go on only after the orchestrator called it
-terminal (R18): then no second writer can be on the output root. A job that the orchestrator cannot
-account for is the one exception; see `lost`.
+Both end the live instance when a human asks. They continue only after the orchestrator reports a
+terminal state (R18). By then no second writer can be on the output root. A job that the
+orchestrator cannot account for is the one exception; see `lost`.
 """
 
 from watchkeeper.domain.reading.triage.classify import describe_end
@@ -55,14 +55,14 @@ Outcome = list[RunEvent] | Refused
 
 
 def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
-    """Ask for a relaunch: of a live instance after its end, of one that has ended at once."""
+    """Request a relaunch: at once after an end, or after the live instance has ended."""
     refused = _refused(run, command)
     if refused is not None:
         return refused
     newest = run.instances[-1].plan.instance
     if is_lost(run):
         return _relaunch_of_lost(run, command)
-    # Where nothing lives, nothing is ended: going on is not guarded.
+    # Without a live instance nothing is ended, so a relaunch is not guarded.
     if isinstance(run.phase, Interrupted):
         asked = RelaunchRequested(instance=newest, reason=command.reason.strip(), consent="")
         events: list[RunEvent] = [asked, *_answered(run, "relaunch", asked.reason)]
@@ -80,7 +80,7 @@ def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
 
 
 def _relaunch_of_lost(run: Run, command: RequestRelaunch) -> Outcome:
-    """End a lost instance by a human's consent, and decide where the run goes on."""
+    """End a lost instance by a human's consent, and decide where the run resumes."""
     answered = _answered(run, "relaunch", command.reason.strip())
     ended = end_lost(apply_pending(run, answered, command), command)
     if isinstance(ended, Refused):
@@ -91,9 +91,9 @@ def _relaunch_of_lost(run: Run, command: RequestRelaunch) -> Outcome:
 
 
 def _answered(run: Run, by: str, reason: str) -> list[EscalationAcknowledged]:
-    """Close what was asked about the newest instance: going on answers it.
+    """Close the questions about the newest instance: a relaunch answers them.
 
-    A wrong identity outlives the instance, and so does the question about it.
+    A wrong identity outlasts the instance, and so does the question about it.
     """
     newest = run.instances[-1].plan.instance
     about = [q.name for q in run.questions.values() if q.instance == newest]
@@ -105,7 +105,7 @@ def _answered(run: Run, by: str, reason: str) -> list[EscalationAcknowledged]:
 
 
 def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | None:
-    """Return the rule that forbids a relaunch by a human's word."""
+    """Return the rule that forbids a relaunch requested by a human."""
     if command.actor.kind != "human":
         return not_a_human(run, command)
     if not command.reason.strip():
@@ -114,7 +114,7 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
         return Refused(Refusal.RESUME_NEVER, run.slug)
     newest = run.instances[-1].plan.instance
     if is_lost(run) and run.stop_requested != newest:
-        # What was asked of it before it was lost leads nowhere.
+        # Requests from before the job was lost have no effect.
         is_relaunch = isinstance(command, RequestRelaunch)
         return None if is_relaunch else Refused(Refusal.JOB_LOST, lost_words(run))
     if _under_way(run):
@@ -124,12 +124,12 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
     decided = run.phase.decision
     if decided is None or decided.action is not Action.RELAUNCH:
         return None
-    # A rollback may replace a relaunch that was decided; the same again may not.
+    # A rollback may replace a decided relaunch; another relaunch may not.
     return None if isinstance(command, PlanRollback) else Refused(Refusal.RELAUNCH_DECIDED, newest)
 
 
 def _under_way(run: Run) -> bool:
-    """Say whether what a human asked for is still to be done: not where the gate or R10 held it."""
+    """Say whether a human's request is still pending, and not held by the gate or R10."""
     if asked_of(run) is None:
         return False
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
@@ -137,11 +137,11 @@ def _under_way(run: Run) -> bool:
 
 
 def decide_answered(run: Run) -> Outcome | None:
-    """Decide again on what a human asked for and what was held, since they answered: relaunch.
+    """Decide again on a human's held request, after they answered: relaunch.
 
     Returns:
-        The decision, from what is on record; the gate looks again at where it starts from. None
-        where nothing was asked for.
+        The decision, from the record; the gate checks the start again. None if there was no
+        request.
     """
     asked = asked_of(run)
     if asked is None:
@@ -158,7 +158,7 @@ def _relaunch_of_ended(run: Run, asked: RelaunchRequested) -> list[RunEvent]:
     instance = run.instances[-1]
     plan = instance.plan
     if instance.end is None:
-        # The orchestrator never took it, so it wrote nothing: it starts from where it was to.
+        # The orchestrator never took it, so it wrote nothing: its planned start stays.
         return [
             _decision(asked, plan.resume_from, plan.resume_step, (f"{plan.instance} never ran",))
         ]
@@ -167,7 +167,7 @@ def _relaunch_of_ended(run: Run, asked: RelaunchRequested) -> list[RunEvent]:
     if source_is_fresh(check, "checkpoints"):
         chosen = newest_resumable(run, check)
     else:
-        # The gate finds it there and complete before anything is launched, or asks again.
+        # The gate verifies that it is complete before a launch, or asks again.
         chosen = last_good(run)
     return _from(run, asked, chosen, check)
 
@@ -224,7 +224,7 @@ def _decision(
 
 
 def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
-    """Plan an instance from a named checkpoint; nothing is done before a human approves it."""
+    """Plan an instance from a named checkpoint; nothing happens before a human approves it."""
     refused = _refused(run, command)
     if refused is not None:
         return refused
@@ -272,13 +272,13 @@ def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
 
 
 def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
-    """Approve the rollback that was planned last: it needs an approval of its own."""
+    """Approve the last planned rollback, which needs an approval of its own."""
     if command.actor.kind != "human":
         return not_a_human(run, command)
     planned = run.operator.rollback
     if planned is None:
         return Refused(Refusal.ALREADY_LAUNCHED, run.slug)
-    # Another instance since then makes it another plan.
+    # A newer instance makes it another plan.
     stale = planned.plan.instance != f"i{len(run.instances) + 1}"
     if stale or not names_plan(command.digest, planned.digest):
         waits = "" if stale else f"; the plan that waits is {planned.digest[:DIGEST_SHOWN]}"
@@ -313,22 +313,22 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     if isinstance(run.phase, Interrupted):
         events += _answered(run, "rollback", planned.reason)
     if run.instances[-1].end is None and isinstance(run.phase, Interrupted):
-        # It never ran, so there is no listing to wait for: what it wrote is on record.
+        # It never ran, so there is no listing to wait for: everything written is on record.
         after = apply_pending(run, events, command)
         return events + _rolled_back(after, approved, None)
     return events
 
 
 def decide_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
-    """Decide on the end of an instance that was asked for as a part of a manoeuvre.
+    """Decide on the end of an instance that an operator act requested.
 
     Args:
         run: The run with the end folded in.
         check: The check that saw the end, or a later one.
 
     Returns:
-        The decision and what goes with it; none of it while the store's answer is awaited, and a
-        question once it is overdue. None when nothing was asked for.
+        The decision and its events; no events while the store's answer is awaited, and a question
+        after the timeout. None if there was no request.
     """
     asked = asked_of(run)
     if asked is None:
@@ -359,7 +359,7 @@ def _silent(
 
 
 def _rolled_back(run: Run, asked: RollbackApproved, check: CheckRecorded | None) -> list[RunEvent]:
-    """Reject all that was written beyond the step, then relaunch from it."""
+    """Reject all checkpoints beyond the step, then relaunch from it."""
     reason = f"rolled back to step-{asked.step} ({asked.consent}): {asked.reason}"
     rejected: list[RunEvent] = [
         LineageRejected(through=asked.instance, above_step=asked.step, reason=reason)

@@ -1,4 +1,7 @@
-"""A successor run that starts from this one's checkpoint."""
+"""Successor runs: a run under a new name that continues from a checkpoint.
+
+The chain of ancestors is recorded with the successor.
+"""
 
 from watchkeeper.domain.rules.operator.commands import NameAncestor, Supersede
 from watchkeeper.domain.rules.permits.guarded import GuardedAction
@@ -44,7 +47,7 @@ def supersede(run: Run, command: Supersede) -> list[RunEvent] | Refused:
 
 
 def _shared(run: Run, command: Supersede) -> str:
-    """Name what a successor would share with this run; empty when it stands apart."""
+    """Name what a successor would share with this run; empty if they are separate."""
     old, new = contract_of(run), command.successor
     if new.run == run.slug:
         return f"run id {new.run}"
@@ -57,7 +60,7 @@ def _shared(run: Run, command: Supersede) -> str:
 
 
 def source_of(run: Run, path: str) -> Checkpoint | None:
-    """Return the validated checkpoint of a run that a path names; none where there is none."""
+    """Return the validated checkpoint of a run at a path, or none."""
     if not path:
         return None
     wanted = contract_root(path)
@@ -66,7 +69,7 @@ def source_of(run: Run, path: str) -> Checkpoint | None:
 
 
 def name_ancestor(run: Run, command: NameAncestor) -> list[RunEvent] | Refused:
-    """Record where a drafted run comes from; the same again adds nothing."""
+    """Record the ancestors of a drafted run; a repetition adds nothing."""
     named = AncestorNamed(
         ancestor=command.ancestors[-1],
         ancestors=command.ancestors,

@@ -1,1 +1,1 @@
-"""Proposals, consents, waivers and approvals."""
+"""Rules for proposals, consents, waivers and approvals."""

@@ -1,7 +1,8 @@
-"""The register of guarded actions: what only a human may allow.
+"""The register of guarded actions, which only a human may allow.
 
-A guarded action is proposed, consented to by a human, and used once. A consent is scoped to run,
-action and target, names the digest of the proposal that the human read, and expires.
+A guarded action is proposed. A human consents to it, and the consent is used once. A consent is
+limited to one run, action and target. It names the digest of the proposal that the human read, and
+it expires.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ from watchkeeper.domain.run.run import Run
 
 
 class GuardedAction(StrEnum):
-    """What needs a human's consent. The list is closed; an act that is not on it is not guarded."""
+    """Actions that need a human's consent. The list is closed; other acts are not guarded."""
 
     STOP = "stop"
     DIRTY_LAUNCH = "dirty_launch"
@@ -47,9 +48,10 @@ class Guard:
     Attributes:
         does: What the act does, in words.
         target: What a proposal must name.
-        life: How long a consent may be used unless the human says otherwise.
-        life_max: The longest that a human may give.
-        phases: Where the act makes sense; a proposal of another time is not shown as waiting.
+        life: How long a consent is valid by default.
+        life_max: The longest validity that a human may give.
+        phases: The phases in which the act makes sense; in other phases a proposal is not shown as
+            waiting.
     """
 
     does: str
@@ -60,7 +62,7 @@ class Guard:
 
 
 CONSENT_LIFE = timedelta(hours=1)
-"""A consent that was not used by then is void, unless its action says otherwise."""
+"""Default time after which an unused consent is void."""
 
 _DAY = timedelta(days=1)
 
@@ -87,7 +89,7 @@ REGISTER: Mapping[GuardedAction, Guard] = MappingProxyType(
             _DAY,
             (Launching, Stabilizing, Running, Interrupted),
         ),
-        # The seal of a run is not urgent, and its sources may need a while to answer.
+        # A seal is not urgent, and its sources may take a while to answer.
         GuardedAction.SEAL_WAIVER: Guard(
             "seal although something is missing",
             "what is missing, in the words of `watchkeeper seal`",
@@ -95,7 +97,7 @@ REGISTER: Mapping[GuardedAction, Guard] = MappingProxyType(
             timedelta(days=14),
             (Finished, Stopped),
         ),
-        # What is done to machines is done by people: watchkeeper itself never does it.
+        # People do all work on machines; watchkeeper never does it.
         GuardedAction.NODE_DELETION: Guard(
             "delete a bad machine, so that the cluster replaces it; a human runs the command",
             "the machine's name",
@@ -119,7 +121,7 @@ REGISTER: Mapping[GuardedAction, Guard] = MappingProxyType(
         ),
     }
 )
-"""Every guarded action, with what it needs."""
+"""The guarded actions and their requirements."""
 
 
 def proposal_digest(run: str, action: str, target: str, reason: str) -> str:
@@ -149,7 +151,7 @@ def is_live(consent: Consent, now: datetime) -> bool:
 
 
 def live_consent(run: Run, action: GuardedAction, target: str, now: datetime) -> Consent | None:
-    """Return the newest consent that permits an act on a target now; none when none does."""
+    """Return the newest consent that permits an act on a target now, or none."""
     for consent in reversed(run.consents):
         if (consent.action, consent.target) == (action, target) and is_live(consent, now):
             return consent
@@ -157,20 +159,20 @@ def live_consent(run: Run, action: GuardedAction, target: str, now: datetime) ->
 
 
 def used_consent(run: Run, action: GuardedAction, target: str) -> str:
-    """Return the newest consent that was used for an act on a target; empty without one."""
+    """Return the newest consent that was used for an act on a target; empty if none."""
     used = [c.name for c in run.consents if c.used and (c.action, c.target) == (action, target)]
     return used[-1] if used else ""
 
 
 def is_open(run: Run, proposal: Proposal) -> bool:
-    """Say whether a proposal waits for a human, and still makes sense."""
+    """Say whether a proposal waits for a human and still makes sense."""
     if proposal.consent or proposal.declined:
         return False
     return is_possible(run, proposal.action, proposal.target)
 
 
 def is_possible(run: Run, action: str, target: str) -> bool:
-    """Say whether an act could be done to a run as it stands."""
+    """Say whether an act is possible in a run's current state."""
     if action not in set(GuardedAction):
         return False  # Recorded by a later release.
     if not isinstance(run.phase, REGISTER[GuardedAction(action)].phases):
@@ -183,7 +185,7 @@ def is_possible(run: Run, action: str, target: str) -> bool:
 
 
 def lost_target(run: Run) -> str:
-    """Return what a declaration that the newest instance is lost must name."""
+    """Return the target of a declaration that the newest instance is lost."""
     plan = run.instances[-1].plan
     return f"{plan.instance}:{plan.submission_id}"
 

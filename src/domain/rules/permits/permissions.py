@@ -1,7 +1,7 @@
-"""Proposals, consents and waivers: the only way to a guarded action.
+"""Proposing, granting and revoking permission for guarded acts.
 
-Whoever is no human may propose; consenting, waiving, approving and revoking need a human, and an
-attempt of anyone else is refused and recorded.
+Anyone may propose. Only a human may consent, waive, approve or revoke. Such an attempt by anyone
+else is refused and recorded.
 """
 
 from dataclasses import dataclass
@@ -49,19 +49,20 @@ from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.contract.plan import Verdict, names_plan
 
 PROPOSALS_OPEN_MAX = 20
-"""Proposals of one run that may wait for a human; more than that nobody reads."""
+"""Most proposals of one run that may wait for a human; nobody reads more."""
 
 
 ATTEMPTS_MAX = 20
-"""Different refused attempts that are recorded of one run within `ATTEMPT_AGAIN`."""
+"""Most different refused attempts recorded for one run within `ATTEMPT_AGAIN`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Leave to do one guarded act, once its events are recorded.
+    """Permission for one guarded act, once its events are recorded.
 
     Attributes:
-        events: What goes before the act: its consent is used up, and given first when direct.
+        events: The events before the act: the use of the consent, and for a direct act first its
+            grant.
         consent: The consent's name.
         by: Who gave it.
     """
@@ -75,7 +76,7 @@ class Permit:
 
 
 def not_a_human(run: Run, command: Command) -> Refused:
-    """Refuse what only a human may do, and record that it was tried: once a day each."""
+    """Refuse an act reserved for humans, and record each different attempt once a day."""
     (name, target), who = command.attempt, command.actor.principal
     recent = {key: at for key, at in run.attempts.items() if command.now - at < ATTEMPT_AGAIN}
     key = attempt_key(who, name, target)
@@ -99,16 +100,16 @@ def permit(
     *,
     consent: str = "",
 ) -> Permit | Refused:
-    """Give leave for a guarded act, or refuse it and record the proposal to a human.
+    """Permit a guarded act, or refuse it and record a proposal to a human.
 
-    A human who acts directly asks, consents and uses the consent at once, and all of it is
+    A human who acts directly proposes, consents and uses the consent at once; all of it is
     recorded. Anyone else needs a live consent to exactly this act.
 
     Args:
         run: The run.
-        action: What is to be done.
-        target: What it is done to.
-        reason: Why; empty where a live consent's own proposal says it.
+        action: The action.
+        target: The target of the action.
+        reason: The reason; empty if the proposal of a live consent gives it.
         command: Who asks, and when.
         consent: The consent to use; empty for any live one.
     """
@@ -163,7 +164,7 @@ def _direct(run: Run, action: GuardedAction, target: str, reason: str, command: 
 
 
 def _asked(run: Run, action: GuardedAction, target: str, reason: str, digest: str) -> Refused:
-    """Record the proposal, unless a human has it already, or said no to it."""
+    """Record the proposal, unless it already waits for a human or was declined."""
     same = [one for one in run.proposals if one.digest == digest]
     waiting = next((one for one in same if is_open(run, one)), None)
     if waiting is not None:
@@ -198,7 +199,7 @@ def _consent(
 
 
 def reason_of(run: Run, consent: str) -> str:
-    """Return the words of the proposal that was consented to; the consent's name where none is."""
+    """Return the reason in the consented proposal; without one, the consent's name."""
     found = next((one for one in run.proposals if one.consent == consent), None)
     return found.reason if found is not None else f"under {consent}"
 
@@ -207,7 +208,7 @@ def reason_of(run: Run, consent: str) -> str:
 
 
 def permission(run: Run, command: Propose | GiveConsent | Waive | Revoke) -> Outcome:
-    """Decide what somebody asks about permissions."""
+    """Handle a command about permissions."""
     match command:
         case Propose():
             return _propose(run, command)
@@ -287,7 +288,7 @@ def _waive(run: Run, command: Waive) -> Outcome:
 
 
 def _waive_lack(run: Run, lack: str, command: Waive) -> Outcome:
-    """A waiver of the seal is a consent to it: for one seal, and for this lack in these words."""
+    """Waive a lack of the seal: a consent to one seal with this lack in this wording."""
     never = lack_never_waived(lack)
     if never:
         return Refused(Refusal.WAIVER_FORBIDDEN, f"{lack}: {never}")
@@ -300,7 +301,7 @@ def _waive_lack(run: Run, lack: str, command: Waive) -> Outcome:
         return Refused(Refusal.TIME_WRONG, f"at most {guard.life_max} for {action}")
     proposed = proposal_of(run, action, lack, command.reason.strip(), direct=True)
     given = _consent(run, proposed, command.reason.strip(), expires_at)
-    # It is used by a later seal, so that the logbook shows it by itself.
+    # A later seal uses it, so the logbook shows it separately.
     return [proposed, given.model_copy(update={"direct": False})]
 
 

@@ -1,4 +1,7 @@
-"""Standing waivers: a human's permission ahead of scheduled launches."""
+"""Standing waivers, which a human grants in advance of scheduled launches.
+
+One stream holds the standing waivers of all runs.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,22 +32,22 @@ PEOPLE = "people"
 """The name of the one stream."""
 
 STANDING_RULES: Mapping[str, frozenset[Lane]] = MappingProxyType(
-    # What is dear or published is approved plan by plan.
+    # Costly or published runs are approved plan by plan.
     {"L11": frozenset({Lane.CANARY, Lane.ORDINARY})}
 )
-"""Which launch rules may be waived ahead, and for which lanes; every other block is looked at."""
+"""Launch rules that may be waived ahead, by lane; a person looks at every other block."""
 
 STANDING_LIFE_MAX = timedelta(days=180)
-"""The longest, and the usual, life of a standing waiver: then somebody looks at it again."""
+"""Longest and default life of a standing waiver; then somebody reviews it."""
 
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """What holds for no single run, folded from its stream.
+    """The state that belongs to no single run, folded from its stream.
 
     Attributes:
-        waivers: All that were ever granted and not revoked, by name.
-        granted: How many were ever granted; names the next one.
+        waivers: All waivers granted and not revoked, by name.
+        granted: How many were ever granted, which numbers the next one.
         attempts: When each refused attempt was recorded last, by actor, command and target.
     """
 
@@ -85,10 +88,10 @@ def evolve_people(people: People, event: Event) -> People:
 def decide_people(
     people: People, command: PeopleCommand
 ) -> list[PeopleEvent] | tuple[Refused, list[PeopleEvent]]:
-    """Decide what is asked of the stream.
+    """Handle a command on the stream.
 
     Returns:
-        The events; or the refusal, and what is recorded of the attempt.
+        The events; or the refusal, with the record of the attempt.
     """
     if command.actor.kind != "human":
         return _not_a_human(people, command)
@@ -147,14 +150,14 @@ def _not_a_human(people: People, command: PeopleCommand) -> tuple[Refused, list[
 
 
 def standing_waivers(people: People, now: datetime) -> tuple[StandingWaiver, ...]:
-    """Return the standing waivers that hold now, by name."""
+    """Return the standing waivers in force now, by name."""
     return tuple(one for one in people.waivers.values() if now < one.until)
 
 
 def waivers_for(
     standing: Iterable[StandingWaiver], lane: Lane, requester: str, now: datetime
 ) -> tuple[Waiver, ...]:
-    """Return the standing waivers that cover a launch of a lane that a principal asks for."""
+    """Return the standing waivers that cover a principal's launch in a lane."""
     return tuple(
         Waiver(one.name, one.rule, "", one.reason, one.by, one.until)
         for one in standing

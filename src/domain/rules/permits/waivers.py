@@ -1,4 +1,4 @@
-"""Waivers: what a human may let pass at the gate and at the seal."""
+"""Waivers at the gate and the seal, and the blocks that nobody can waive."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ NEVER_WAIVED: Mapping[str, str] = MappingProxyType(
         "L15": "two retriers make two writers on one output root",
     }
 )
-"""Launch rules that no waiver lifts, each with the reason."""
+"""Launch rules that cannot be waived, each with the reason."""
 
 LACKS_NEVER_WAIVED: Mapping[str, str] = MappingProxyType(
     {
@@ -27,21 +27,21 @@ LACKS_NEVER_WAIVED: Mapping[str, str] = MappingProxyType(
         "seal tag": "a tag that others hold already is never moved",
     }
 )
-"""What a seal may never lack, each with the reason; others are waived by a consent."""
+"""Lacks of a seal that cannot be waived, each with the reason; a consent waives others."""
 
 
 def block_text(finding: GateFinding) -> str:
-    """Return a block in its own words, which is what a waiver names."""
+    """Return the text of a block, which a waiver names."""
     return f"{finding.subject}: {finding.says}"
 
 
 def is_live_waiver(waiver: Waiver, now: datetime) -> bool:
-    """Say whether a waiver still holds."""
+    """Say whether a waiver is still in force."""
     return not waiver.revoked and (waiver.until is None or now < waiver.until)
 
 
 def live_waivers(run: Run, now: datetime) -> tuple[Waiver, ...]:
-    """Return the waivers of a run that hold now, oldest first."""
+    """Return the waivers of a run in force now, oldest first."""
     return tuple(waiver for waiver in run.waivers if is_live_waiver(waiver, now))
 
 
@@ -65,9 +65,9 @@ def _waived(finding: GateFinding, waivers: tuple[Waiver, ...]) -> GateFinding:
 
 
 def lack_named(missing: Iterable[str], name: str) -> str:
-    """Return what a seal lacks by its name, such as `tracker state`; empty when it lacks no such.
+    """Return a lack of a seal by its name, such as `tracker state`; empty if there is none.
 
-    A name is what stands before the colon, in any case, with spaces or hyphens, or the whole text.
+    A name is the part before the colon, in any case, with spaces or hyphens, or the whole text.
     """
     wanted = _plain(name)
     for lack in missing:
@@ -81,6 +81,6 @@ def _plain(name: str) -> str:
 
 
 def lack_never_waived(lack: str) -> str:
-    """Return why a lack is never waived; empty when a human may waive it."""
+    """Return why a lack cannot be waived; empty if a human may waive it."""
     name = lack.partition(":")[0]
     return next((why for never, why in LACKS_NEVER_WAIVED.items() if name.startswith(never)), "")

@@ -1,1 +1,1 @@
-"""What must be proven before a run or a milestone is sealed."""
+"""Rules that must hold before a run or a milestone is sealed."""

@@ -1,4 +1,7 @@
-"""What a seal and a milestone both require of a run's artefacts."""
+"""Artefact checks shared by seals and milestones.
+
+Each check returns the named lack, or nothing.
+"""
 
 from watchkeeper.domain.rules.health.seen_checkpoints import is_own_checkpoint, is_rejected
 from watchkeeper.domain.rules.watch.check import unavailable_reason
@@ -16,21 +19,21 @@ def own_checkpoints(run: Run, facts: SealFacts) -> tuple[CheckpointFacts, ...]:
 
 
 def own_checkpoint(run: Run, facts: SealFacts, step: int) -> CheckpointFacts | None:
-    """Return the run's own checkpoint of a step, whatever it lacks; none where there is none."""
+    """Return the run's own checkpoint of a step, whatever it lacks, or none."""
     return next((one for one in own_checkpoints(run, facts) if one.step == step), None)
 
 
 def checkpoint_lack(
     run: Run, facts: SealFacts, wanted: str, found: CheckpointFacts | None, absent: str
 ) -> str:
-    """Say what a checkpoint lacks that is to be tagged; empty when it may be.
+    """Say what a checkpoint lacks to be tagged; empty if nothing.
 
     Args:
         run: The run that it must belong to.
         facts: What was read.
-        wanted: Its name, such as `final checkpoint step-1500`.
-        found: It, as it was listed; none when it was not.
-        absent: What to say when it was not.
+        wanted: The name, such as `final checkpoint step-1500`.
+        found: The listed checkpoint; none if it was not listed.
+        absent: The text if it was not listed.
     """
     if facts.observation.checkpoints is None:
         return f"{wanted}: {unavailable_reason(facts.observation, 'checkpoints')}"
@@ -48,7 +51,7 @@ def checkpoint_lack(
 
 
 def identity_lack(run: Run, facts: SealFacts) -> str:
-    """Say why the tracker does not show this run; empty when it does."""
+    """Say why the tracker does not show this run; empty if it does."""
     tracker, wanted = facts.observation.tracker, run.instances[-1].plan.tracker_id
     if tracker is None:
         reason = unavailable_reason(facts.observation, "tracker")
@@ -59,7 +62,7 @@ def identity_lack(run: Run, facts: SealFacts) -> str:
 
 
 def commit_lack(run: Run, facts: SealFacts, tag: str) -> str:
-    """Say why the launch commit cannot be tagged; empty when it can.
+    """Say why the launch commit cannot be tagged; empty if it can.
 
     Args:
         run: The run.

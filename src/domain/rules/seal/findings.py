@@ -1,4 +1,4 @@
-"""H11 and H14: what a seal's verification and a relaunch's gate find."""
+"""The finding that the verification of a seal opens or clears (H11)."""
 
 from datetime import datetime
 
@@ -14,15 +14,15 @@ from watchkeeper.domain.values.check import Severity
 
 
 def artefacts_at_seal(run: Run, blocked: SealBlocked | None, now: datetime) -> list[FindingChange]:
-    """H11: the orchestrator says success, and something that a seal needs is missing.
+    """H11: the orchestrator reports success, but something that a seal needs is missing.
 
     Args:
         run: The run that is to be sealed.
-        blocked: What blocks the seal; none when nothing does.
-        now: When it was looked at: an act may expect this.
+        blocked: What blocks the seal; none if nothing does.
+        now: The time of the verification: an act may expect the finding.
     """
     if not isinstance(run.phase, Finished):
-        return []  # What was stopped did not succeed.
+        return []  # A stopped run did not succeed.
     named = blocked.missing if blocked is not None else ()
     missing = [one for one in named if not one.startswith(FOUND_LACKS)]
     count = len(missing)

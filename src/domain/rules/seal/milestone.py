@@ -1,4 +1,7 @@
-"""A milestone seal: a verified checkpoint of a run that goes on."""
+"""Milestone seals: a verified checkpoint of a run that continues.
+
+Phase and watch stay unchanged.
+"""
 
 from watchkeeper.domain.reading.metrics.latest_metrics import kept_metrics
 from watchkeeper.domain.rules.seal.artefacts import (
@@ -22,11 +25,11 @@ def milestone_tag(contract: Contract, step: int) -> str:
 
 
 def verify_milestone(run: Run, command: VerifyMilestone) -> list[RunEvent] | Refused:
-    """Hold a checkpoint against what a milestone needs; whatever is missing refuses it by name."""
+    """Verify a checkpoint for a milestone, or refuse it and name what is missing."""
     contract, facts = contract_of(run), command.facts
     tag = milestone_tag(contract, command.step)
     if tag in run.operator.milestones:
-        return []  # It is verified; its tag is pushed, or is being pushed.
+        return []  # Already verified; its tag was pushed or is being pushed.
     found = own_checkpoint(run, facts, command.step)
     lacks = (
         checkpoint_lack(run, facts, f"checkpoint step-{command.step}", found, "not there"),

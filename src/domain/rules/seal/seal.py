@@ -1,4 +1,7 @@
-"""The seal: what must be proven before a run counts as complete (H11)."""
+"""Seals: what must be verified before a run counts as complete (H11).
+
+The source is the section "Seal" of the procedure.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -34,12 +37,12 @@ from watchkeeper.domain.values.observation.observation import SealFacts
 
 @dataclass(frozen=True, slots=True)
 class SealLeave:
-    """What a seal may let pass.
+    """The lacks that a seal may let pass.
 
     Attributes:
-        events: Consents given and used, for what is let pass.
-        waived: What is let pass, each with its consent.
-        unwaived: What blocks.
+        events: Consents granted and used for the waived lacks.
+        waived: The waived lacks, each with its consent.
+        unwaived: The lacks that block the seal.
     """
 
     events: tuple[RunEvent, ...] = ()
@@ -48,7 +51,7 @@ class SealLeave:
 
 
 def missing_for_seal(run: Run, facts: SealFacts) -> tuple[str, ...]:
-    """Hold a run that ended against what a seal needs; return what is missing, by name."""
+    """Verify an ended run for a seal; return what is missing, by name."""
     doubts = [doubt for one in run.instances for doubt in one.doubts]
     names = (
         _terminal(run),
@@ -63,9 +66,9 @@ def missing_for_seal(run: Run, facts: SealFacts) -> tuple[str, ...]:
 
 
 def leave_to_seal(run: Run, missing: tuple[str, ...], command: VerifySeal) -> SealLeave | Refused:
-    """Find a human's consent for all that is missing; what is asked for without one is proposed.
+    """Find a human's consent for every lack; propose requested waivers without a consent.
 
-    Nothing is used up while something else still blocks.
+    No consent is used up while another lack still blocks.
     """
     action = GuardedAction.SEAL_WAIVER
     asked = {lack_named(missing, name) for name in command.waive}
@@ -104,7 +107,7 @@ def _nothing_to_seal(run: Run, facts: SealFacts, lack: str) -> str:
 
 
 def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified:
-    """Return the seal of a run of which nothing is missing, or all that is was waived."""
+    """Return the seal of a run if nothing is missing or every lack was waived."""
     contract = contract_of(run)
     launched = [one.launched_at for one in run.instances if one.launched_at is not None]
     assert launched, "a run that is sealed was launched"
@@ -141,20 +144,20 @@ def _drifted(run: Run) -> list[FindingOpened]:
 
 
 def _nan_ranges(run: Run) -> list[str]:
-    """Name the steps whose numbers were NaN or infinite as their instance ended."""
-    back, told = rolled_back_to(earlier_of(run)), list[str]()
+    """Name the steps whose numbers were NaN or infinite when their instance ended."""
+    back, caveats = rolled_back_to(earlier_of(run)), list[str]()
     for one in run.instances:
         since, name = one.nan_from, one.plan.instance
         if since is None:
             continue
         left = f", left behind by a rollback to step-{back[name]}" if name in back else ""
         last = max(since, one.step_best or since)
-        told.append(f"{name} logged NaN or infinite numbers from step {since} to {last}{left}")
-    return told
+        caveats.append(f"{name} logged NaN or infinite numbers from step {since} to {last}{left}")
+    return caveats
 
 
 def _dirty(run: Run) -> list[str]:
-    """Return a caveat for each patch that the run was launched with: the commit lacks it."""
+    """Return a caveat for each patch of the run's launches, because the commit lacks it."""
     patches = {one.patch: one.patch_kept for one in run.instances if one.launched_at and one.patch}
     if not patches and contract_of(run).code.dirty:
         return ["launched from a dirty tree, its patch was not recorded"]
@@ -180,7 +183,7 @@ def _final_checkpoint(run: Run, facts: SealFacts) -> CheckpointFacts | None:
 
 
 def _terminal(run: Run) -> str:
-    # Its word is on record; a cluster that is torn down since takes nothing of it back.
+    # The report is on record; a cluster torn down since does not change it.
     end = run.instances[-1].end
     if end is None or end.state is not JobState.SUCCEEDED:
         said = "nothing" if end is None else end.state.value.upper()

@@ -1,1 +1,1 @@
-"""What the rules of all subjects use."""
+"""Code shared by the rules of all subjects."""

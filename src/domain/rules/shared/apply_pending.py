@@ -1,4 +1,7 @@
-"""Applies events that are not recorded yet, so that later rules see them."""
+"""Applies pending events to a run before they are recorded.
+
+So later rules of one decision see the events of the earlier ones.
+"""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -10,7 +13,7 @@ from watchkeeper.domain.run.evolve.evolve import evolve
 from watchkeeper.domain.run.run import Run
 
 _NOT_RECORDED = UUID(int=0)
-"""These envelopes are never stored."""
+"""Event id of envelopes that are never stored."""
 
 
 def apply_pending(run: Run, events: Iterable[RunEvent], command: Command) -> Run:

@@ -1,4 +1,4 @@
-"""What every command has: when it is asked, and by whom."""
+"""The base class of all commands: who asks, and when."""
 
 from pydantic import AwareDatetime
 

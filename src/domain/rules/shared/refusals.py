@@ -1,4 +1,7 @@
-"""Why a command is refused: one member for each rule, with a sentence."""
+"""Reasons why a command is refused.
+
+There is one member for each rule. Its sentence says what to do.
+"""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -1,11 +1,11 @@
-"""One rule in words."""
+"""The text of one rule."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RuleText:
-    """One rule in words.
+    """The text of one rule.
 
     Attributes:
         id: Such as `L6`: L rules are asked before a launch, R rules after an end, H rules find.

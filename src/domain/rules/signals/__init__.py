@@ -1,1 +1,1 @@
-"""Which run a signal is about, and what its claim changes."""
+"""Rules for signals: which run a signal is about, and what it changes."""

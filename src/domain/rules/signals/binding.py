@@ -1,7 +1,7 @@
-"""Binds a signal to a run by contracts, launches, and who runs where.
+"""Binds signals to runs by contracts, launches and placements in the ledger.
 
-A signal that leads to no run, or to two, is never guessed about. Addresses of the network bind
-nothing: they are used again by other machines.
+A signal that matches no run, or two, is left unbound: nothing is guessed. Network addresses bind
+nothing, because other machines reuse them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ FAN_OUT = frozenset(
         SignalKind.HISTORY_REWRITTEN,
     }
 )
-"""Kinds that may speak of a whole cluster or branch, and so of every run that lives on it."""
+"""Kinds that may be about a whole cluster or branch, and so about every run on it."""
 
 PASSING = frozenset(
     {
@@ -52,24 +52,24 @@ PASSING = frozenset(
         SignalKind.HISTORY_REWRITTEN,
     }
 )
-"""Kinds that come for a whole repository: what is no run's is other people's work, and only
-counted. Contracts alone bind them, so nothing that is learnt later could."""
+"""Kinds that cover a whole repository. A signal of no run is other people's work and is only
+counted. Only contracts bind these kinds, so later lessons cannot."""
 
 MEETING_AGAIN = timedelta(minutes=1)
-"""A meeting is remembered anew only when it is this much later than the last."""
+"""A repeated meeting is stored only if it is this much later than the last."""
 
 _TEACHING = ("instance:", "host:", "node:", "tpu:", "job:", "worker:", "pod:", "pool:")
-"""Clues that name machines, and jobs on them: what one signal names together belongs together."""
+"""Clues that name machines and their jobs; clues named by one signal belong together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One run that a signal speaks of.
+    """One run that a signal is about.
 
     Attributes:
         run: Its slug.
         instance: Which instance; empty for the whole run.
-        by: The clue that led there.
+        by: The clue that identified it.
     """
 
     run: str
@@ -79,7 +79,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A clue that names a run outright."""
+    """A clue that names a run directly."""
 
     run: str
     instance: str = ""
@@ -91,7 +91,7 @@ class Place:
 
     Attributes:
         roots: Of its checkpoints and output.
-        clusters: Its cluster, and `<cluster>/<type>` of the hardware that it asks for.
+        clusters: Its cluster, and `<cluster>/<type>` of its requested hardware.
         branches: The branch that holds its logbook.
     """
 
@@ -102,15 +102,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What one event teaches, whatever is known already.
+    """The binding facts in one event, regardless of earlier facts.
 
     Attributes:
-        anchors: Runs by clues that name them outright.
-        placed: The run whose contract it is; empty for none.
+        anchors: Runs by clues that name them directly.
+        placed: The run of the contract; empty for none.
         place: Where that run lives from now on.
-        met: Clues that were named in one breath.
-        at: When that was; none where nothing met.
-        over: The run that is over by it; empty for none.
+        met: Clues that were named together.
+        at: The time of the meeting; none if nothing met.
+        over: The run that the event ends; empty for none.
     """
 
     anchors: Mapping[str, Anchor] = field(default_factory=lambda: MappingProxyType({}))
@@ -123,14 +123,14 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Registry:
-    """What signals are bound by, folded from the whole ledger.
+    """The facts that bind signals, folded from the whole ledger.
 
     Attributes:
         anchors: Runs by the clues that name them: `run:`, `submission:`, `tracker:`, `issue:` ...
-        places: Where each run lives; whose contract came last stands last.
-        links: Machines and jobs that were seen together, with when: the newest meeting wins.
+        places: Where each run lives, ordered by the time of the contract.
+        links: Machines and jobs that were seen together, with the time: the newest meeting wins.
         over: Runs that are over.
-        shape: Grows whenever something leads where nothing led before; says nothing by itself.
+        shape: A counter that grows whenever a new clue can bind; its value has no meaning.
     """
 
     anchors: Mapping[str, Anchor] = field(default_factory=lambda: MappingProxyType({}))
@@ -143,12 +143,12 @@ class Registry:
 
     @cached_property
     def roots(self) -> Mapping[str, str]:
-        """Runs by the roots of their checkpoints and output; of several, whose contract is last."""
+        """Runs by the roots of checkpoints and output; the last contract wins."""
         return {root: run for run, place in self.places.items() for root in place.roots}
 
     @cached_property
     def clusters(self) -> Mapping[str, frozenset[str]]:
-        """Runs by cluster, and by `<cluster>/<type>` of the hardware they ask for."""
+        """Runs by cluster, and by `<cluster>/<type>` of their requested hardware."""
         return _grouped((run, place.clusters) for run, place in self.places.items())
 
     @cached_property
@@ -169,11 +169,11 @@ TEACHERS = (
     RunAbandoned,
     RunSuperseded,
 )
-"""The facts that may teach something. All others say nothing about whose a signal is."""
+"""The events with binding facts. No other event helps to bind a signal."""
 
 
 def lesson_of(event: Event) -> Lesson:
-    """Return what an event teaches; most teach nothing."""
+    """Return the binding facts of an event; most events have none."""
     slug = event.stream.partition("/")[2]
     match event.data:
         case RunDrafted(contract=contract) | ContractAmended(contract=contract):
@@ -193,10 +193,10 @@ def lesson_of(event: Event) -> Lesson:
 
 
 def learn(registry: Registry, event: Event) -> Registry:
-    """Take in one event of the ledger; most say nothing about binding."""
+    """Apply one event of the ledger; most events do not affect binding."""
     lesson = lesson_of(event)
     if lesson.placed:
-        # Taken out first: whose contract came last stands last.
+        # Removed first, so that the run with the last contract comes last.
         others = {run: it for run, it in registry.places.items() if run != lesson.placed}
         registry = replace(registry, places={**others, lesson.placed: lesson.place})
     if lesson.anchors:
@@ -238,7 +238,7 @@ def _contract(contract: Contract) -> Lesson:
 
 
 def _repository_clues(contract: Contract) -> list[str]:
-    """Return by what pushes speak of a run: its logbook's file, and its tags."""
+    """Return the clues by which a push names a run: its logbook file and its tags."""
     named: list[str] = []
     logbook = repository_of(logbook_remote_of(contract))
     if logbook:
@@ -258,7 +258,7 @@ def _meeting(clues: Iterable[str], at: datetime) -> Lesson:
 
 
 def meeting(lesson: Lesson) -> dict[str, dict[str, datetime]]:
-    """Return whom each machine or job of a lesson met, with when."""
+    """Return what each machine or job of a lesson met, with the time."""
     if lesson.at is None:
         return {}
     return {
@@ -271,13 +271,13 @@ def meeting(lesson: Lesson) -> dict[str, dict[str, datetime]]:
 def remembered(
     known: Mapping[str, datetime], met: Mapping[str, datetime]
 ) -> Mapping[str, datetime]:
-    """Return whom a machine or job met, after one more meeting; `known` when it says no more."""
+    """Return the meetings of a machine or job after one more; `known` if it adds nothing."""
     later = {o: t for o, t in met.items() if o not in known or t > known[o] + MEETING_AGAIN}
     return {**known, **later} if later else known
 
 
 def _linked(registry: Registry, lesson: Lesson) -> Registry:
-    """Remember which machines and jobs were named in one breath."""
+    """Store which machines and jobs were named together."""
     links: dict[str, Mapping[str, datetime]] = {}
     new_pair = False
     for one, met in meeting(lesson).items():
@@ -293,15 +293,15 @@ def _linked(registry: Registry, lesson: Lesson) -> Registry:
 
 
 def teaches(registry: Registry, signal: Signal) -> bool:
-    """Say whether a signal names machines or jobs together that were never seen together."""
+    """Say whether a signal names machines or jobs together for the first time."""
     lesson = _meeting(signal.clues, signal.occurred_at)
     return _linked(registry, lesson).shape != registry.shape
 
 
 def bind(registry: Registry, signal: Signal) -> tuple[Bound, ...]:
-    """Return the runs that a signal speaks of; none when no clue leads to one.
+    """Return the runs that a signal is about; empty if no clue leads to one.
 
-    More than one is an ambiguity, save for kinds that speak of a whole cluster.
+    More than one run is an ambiguity, except for kinds that cover a whole cluster.
     """
     for clue in signal.clues:
         found = _by_clue(registry, clue, signal)
@@ -321,7 +321,7 @@ def _by_clue(registry: Registry, clue: str, signal: Signal) -> tuple[Bound, ...]
         return tuple(Bound(run, clue) for run in sorted(runs))
     if space == "ref":
         runs = registry.branches.get(name, frozenset())
-        # A push to a branch of many logbooks speaks of those whose files it names.
+        # A push to a branch with many logbooks is about those whose files it names.
         shared = len(runs) > 1 and signal.kind not in FAN_OUT
         return () if shared else tuple(Bound(run, clue) for run in sorted(runs))
     anchor = registry.anchors.get(clue)
@@ -331,9 +331,9 @@ def _by_clue(registry: Registry, clue: str, signal: Signal) -> tuple[Bound, ...]
 
 
 def _by_root(registry: Registry, url: str, clue: str) -> tuple[Bound, ...]:
-    """Bind by the longest root that is an exact prefix; a path that climbs binds to nothing.
+    """Bind by the longest root that is an exact prefix; a path with `..` binds to nothing.
 
-    An object store takes names as they are: what is only another spelling is another object.
+    An object store takes names literally: another spelling is another object.
     """
     if {"", ".", ".."} & set(url.rpartition("://")[2].split("/")):
         return ()
@@ -345,7 +345,7 @@ def _by_root(registry: Registry, url: str, clue: str) -> tuple[Bound, ...]:
 
 
 def _by_links(registry: Registry, clue: str) -> tuple[Bound, ...]:
-    """Follow who was seen with whom, newest meetings first, until a run is named."""
+    """Follow meetings, newest first, until a clue names a run."""
     seen = {clue}
     front = [clue]
     for _ in range(LINKS_DEPTH):
@@ -362,7 +362,7 @@ def _by_links(registry: Registry, clue: str) -> tuple[Bound, ...]:
                     following.append(other)
                     seen.add(other)
         if found:
-            # A machine serves one run after another: whoever was seen with it last has it now.
+            # A machine serves one run after another: the run last seen with it has it now.
             newest = max(at for at, _ in found.values())
             latest = [anchor for at, anchor in found.values() if at == newest]
             live = [one for one in latest if one.run not in registry.over] or latest

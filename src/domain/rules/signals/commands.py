@@ -1,4 +1,4 @@
-"""What can be asked of a run in the name of the outside."""
+"""Commands that deliver outside signals to a run."""
 
 from watchkeeper.domain.rules.shared.command import Command
 from watchkeeper.domain.values.observation.signals import Signal

@@ -1,6 +1,6 @@
-"""What a bound signal does to a run: a claim, and perhaps an earlier check.
+"""Effects of a bound signal: it is stored as a claim and may hasten a check.
 
-It ends no instance, starts nothing and stops nothing: the check that follows asks the sources.
+A signal ends, starts and stops nothing. The next check asks the sources.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from watchkeeper.domain.values.observation.signals import (
 
 WITNESS_BEFORE = timedelta(minutes=15)
 WITNESS_AFTER = timedelta(minutes=15)
-"""How far from an end of a job a claim about its machines may lie and still speak of it."""
+"""Longest time between the end of a job and a claim on its machines that may explain it."""
 
 WITNESSES_MAX = 4
 
@@ -49,14 +49,14 @@ _CAUSES: Mapping[SignalKind, str] = MappingProxyType(
         SignalKind.NODE_LOST: "node_failure",
     }
 )
-"""What a claim about machines means as a cause, the most telling first."""
+"""The cause that each claim about machines means, strongest first."""
 
 
 def receive(run: Run, command: ReceiveSignal) -> list[RunEvent]:
-    """Record a signal that says something newer than what is known; else nothing.
+    """Record a signal if it is newer than what is known; else do nothing.
 
-    What says who runs where is recorded and is no claim: signals are bound by it, also those that
-    came before, and nothing about the run is concluded from it.
+    A placement signal is recorded but is no claim. It binds signals, including earlier ones.
+    Nothing about the run is concluded from it.
     """
     if not _says_more(run, command.signal) or over_limit(run, command):
         return []
@@ -77,10 +77,10 @@ def _says_more(run: Run, signal: Signal) -> bool:
 
 
 def over_limit(run: Run, command: ReceiveSignal) -> bool:
-    """Say whether a signal is only counted: its source has had its share of this minute.
+    """Say whether to only count a signal, because its source reached its limit per minute.
 
-    The last place is for the one that counts for all of these. What says who runs where is no
-    claim, and others are bound by it; what a human binds is always recorded.
+    The last slot is for the signal that represents the counted ones. Placement signals are exempt,
+    because they bind others. A signal that a human binds is always recorded.
     """
     signal = command.signal
     if signal.kind is SignalKind.IDENTITY or command.actor.kind == "human":
@@ -91,12 +91,12 @@ def over_limit(run: Run, command: ReceiveSignal) -> bool:
 
 
 def urged(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
-    """Return when to look again after a check that signals may have overtaken.
+    """Return the time of the next check, if signals may have arrived during this one.
 
     Args:
         run: The run before the check is recorded.
         due: When the next check would be due.
-        began: When the check began to read the sources; what was heard since, it may not have seen.
+        began: When the check began to read the sources; it may have missed later signals.
         now: When the check is recorded.
     """
     if run.urged_at is None or run.urged_at < began:
@@ -105,10 +105,10 @@ def urged(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
 
 
 def doubted(run: Run, checkpoint: Checkpoint) -> str:
-    """Say why a checkpoint must not be resumed from although it was validated; empty when it may.
+    """Say why a validated checkpoint must not be resumed from; empty if it may.
 
     Deleting a folder is neither atomic nor ordered: data may be gone while the metadata still
-    stands. Only writing it anew lifts the doubt.
+    exists. Only a new write removes the doubt.
     """
     claim = _about(run, checkpoint.path)
     if claim is None or claim.kind is not SignalKind.CHECKPOINT_GONE:
@@ -124,12 +124,12 @@ def _about(run: Run, path: str) -> Claim | None:
 
 
 def witnesses(run: Run, ended_at: datetime) -> tuple[str, ...]:
-    """Return what others say happened to the run's machines around an end of its job."""
+    """Return outside claims on the run's machines around an end of its job."""
     return tuple(f"{claim.source}: {claim.summary}" for claim in _near(run, ended_at))
 
 
 def cause_by_witnesses(run: Run, ended_at: datetime) -> str:
-    """Return the cause that others name for an end around that time; empty when none does."""
+    """Return the cause that outside claims give for an end around that time; empty if none."""
     named = {claim.kind for claim in _near(run, ended_at)}
     return next((cause for kind, cause in _CAUSES.items() if kind in named), "")
 

@@ -1,1 +1,1 @@
-"""Who watches a run, and what a check records."""
+"""Rules of the watch: who holds it, and what a check records."""

@@ -1,4 +1,7 @@
-"""Turns one observation into the one event that holds every number the rules read."""
+"""Turns one observation into one check event.
+
+The check holds every number that the rules read.
+"""
 
 import re
 from collections.abc import Iterable
@@ -64,22 +67,22 @@ from watchkeeper.domain.values.places import contract_root
 from watchkeeper.domain.values.text_evidence import TrackerLink
 
 EVIDENCE_MAX = 8
-"""Log lines kept in a check."""
+"""Most log lines kept in a check."""
 
 LINE_MAX = 300
-"""Characters kept of a log line."""
+"""Most characters kept of a log line."""
 
 CHECKPOINTS_MAX = 32
-"""Complete checkpoints named in a check: the newest."""
+"""Most complete checkpoints named in a check, the newest ones."""
 
 INCOMPLETE_MAX = 8
-"""Incomplete checkpoints named in a check: the newest."""
+"""Most incomplete checkpoints named in a check, the newest ones."""
 
 RUNNING = "running"
-"""Why a run is called healthy that runs, and of which nothing is found."""
+"""Reason for the health of a run without findings."""
 
 LEASE_SLACK = timedelta(seconds=60)
-"""A lease lasts two cadences and this."""
+"""A lease lasts two cadences plus this."""
 
 STOPPING = timedelta(seconds=5)
 """Wait between checks of an instance that was asked to stop; orchestrators take some seconds."""
@@ -89,14 +92,14 @@ _ALARMING = re.compile(
     r"|RESOURCE_EXHAUSTED|(?i:segmentation fault|core dumped|out of memory|no space left)"
     r"|(?<![\w/.-])(?i:error):"
 )
-"""Lines worth keeping. A metric's name such as `eval/error` is none of them."""
+"""Lines worth keeping. A metric name such as `eval/error` does not count."""
 _RAISING = frozenset(RAISING)
 
 
 def summarise(
     run: Run, instance: Instance, command: RecordCheck
 ) -> tuple[CheckRecorded, tuple[Held, ...]]:
-    """Return the check that an observation amounts to, and what the detectors say of it.
+    """Return the check for an observation, and the detectors' answers to it.
 
     Args:
         run: The run before the check.
@@ -147,20 +150,20 @@ def summarise(
     liveness = liveness_of(run, instance, check, seen, command.now)
     check = check.model_copy(update={"liveness": liveness})
     answers = answers_at(run, instance, check, command.now)
-    # Findings of this very check count, so that none opens under a check that says healthy.
-    # After an end no finding opens; the next instance is judged afresh.
+    # Findings of this check count, so that none opens under a check that says healthy. After an end
+    # no finding opens; the next instance is judged from scratch.
     over = isinstance(run.phase, Interrupted)
     open_kinds = _open_kinds(run.findings, () if over else findings_at(run, answers, command.now))
     known = [kind for kind, one in run.findings.items() if is_lasting(one.rule, kind)]
     wrong = _open_kinds(known, lasting_at(run, answers))
     health, because = _health(run, seen.job, readings, open_kinds, wrong)
     if because == RUNNING and liveness.quiet is Quiet.WAITING_FOR_CAPACITY:
-        # Nobody can tell how well that is which has no machine, as of a job that is pending.
+        # The health of a job without a machine, such as a pending job, is unknown.
         health, because = Health.UNKNOWN, f"waiting for machines: {liveness.because}"
     health, because = health_by_proof(run, check, seen.job, health, because)
     expected = expected_at(run, answers, command.now)
-    told = {"health": health, "because": because, "expected": expected}
-    return check.model_copy(update=told), answers
+    updates = {"health": health, "because": because, "expected": expected}
+    return check.model_copy(update=updates), answers
 
 
 def _open_kinds(known: Iterable[str], changes: Iterable[FindingChange]) -> list[str]:
@@ -174,7 +177,7 @@ def _open_kinds(known: Iterable[str], changes: Iterable[FindingChange]) -> list[
 
 
 def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
-    """Call a tracker stale that shows nothing since the launch: that is an older instance's."""
+    """Mark a tracker stale if it shows nothing since the launch, only older data."""
     launched = instance.launched_at
     heartbeat = seen.tracker.heartbeat_at if seen.tracker else None
     readings: list[Reading] = []
@@ -199,9 +202,9 @@ def _shown(run: Run, instance: Instance, seen: Observation) -> Shown | None:
 def _metrics(
     run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
 ) -> dict[str, float]:
-    told = latest_metrics(earlier_of(run), seen, tracker)
-    if told or tracker is not None:
-        return kept_metrics(told)
+    logged = latest_metrics(earlier_of(run), seen, tracker)
+    if logged or tracker is not None:
+        return kept_metrics(logged)
     # An offline tracker buffers for as long as the run lives: the output has the newest loss.
     offline = contract_of(run).tracker.mode == "offline"
     shown = _shown(run, instance, seen) if offline else None
@@ -222,7 +225,7 @@ def _progress(
         tracked = None
     doubt = disbelieved(run, fit)
     if doubt:
-        # What runs ahead of the output is another's: the output has the step, or nobody has.
+        # A tracker ahead of the output belongs to another run, so only the output gives the step.
         tracked = None
     if shown is None and tracked is None:
         return None
@@ -243,12 +246,12 @@ def _checkpoints(
     usable = [c for c in here if c.complete and not is_rejected(run, c)]
     done = sorted(usable, key=lambda c: c.step)
     half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
-    # What is older than all that a full state remembers was validated, and would be again for ever.
+    # Older than all checkpoints of a full state: validated before, and would be validated for ever.
     full = len(run.checkpoints) >= CHECKPOINTS_KEPT
     oldest = min(run.checkpoints) if full else -1
-    # What was validated is looked at again where its metadata names another step by now.
-    told_else = [c for c in done if c.metadata_step not in (None, c.step)]
-    new = [c for c in done if c.step not in run.checkpoints or c in told_else]
+    # A validated checkpoint is checked again if its metadata now names another step.
+    misnamed = [c for c in done if c.metadata_step not in (None, c.step)]
+    new = [c for c in done if c.step not in run.checkpoints or c in misnamed]
     new = [c for c in new if c.step > oldest]
     return (
         tuple(c.step for c in done[-CHECKPOINTS_MAX:]),
@@ -268,7 +271,7 @@ def _health(
     blind = MONITOR_BLIND in open_kinds
     if job is None:
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
-        # Where nobody can tell any more, nobody can call it well either.
+        # Without evidence the run cannot be called healthy either.
         said = Health.DEGRADED if worse else Health.UNKNOWN
         was_well = run.health is Health.HEALTHY or is_recovering(run)
         health = said if (worse or blind) and was_well else run.health
@@ -290,7 +293,7 @@ def _health(
         case JobState.RUNNING if isinstance(run.phase, Interrupted):
             return Health.UNKNOWN, "its end is on record, and the orchestrator calls it running"
         case JobState.RUNNING:
-            # That nobody can tell says nothing about the run: it is neither well nor worse.
+            # Missing evidence says nothing about the run: it is neither better nor worse.
             if worse:
                 return Health.DEGRADED, "open findings: " + ", ".join(worse)
             if blind:
@@ -306,14 +309,14 @@ def _wait(
     job: JobFacts | None,
 ) -> timedelta:
     lost = job is not None and job.state in UNACCOUNTABLE
-    # Nobody ends a lost job, so there is nothing to look for every few seconds.
+    # Nobody ends a lost job, so frequent checks are useless.
     if end_asked(run, instance.plan.instance) and not lost:
         return min(STOPPING, cadence_of(contract))
     ended = job is not None and job.state in TERMINAL
     if awaits_metadata(run):
-        return cadence_of(contract)  # A human was asked, and may take as long.
+        return cadence_of(contract)  # A human was asked and may take longer.
     if ended or isinstance(run.phase, Interrupted):
-        # The decision waits for a source: look again soon, yet no faster than after a submit.
+        # The decision waits for a source: check again soon, but no faster than after a submit.
         return min(contract.watch.after_submit, cadence_of(contract))
     if isinstance(run.phase, Stabilizing) and not is_moving(instance.plan, progress):
         return min(contract.watch.stabilizing, cadence_of(contract))
@@ -324,7 +327,7 @@ def _shortened(job: JobFacts | None) -> JobFacts | None:
     if job is None:
         return None
     message = job.message.strip().splitlines()[0][:LINE_MAX] if job.message.strip() else ""
-    # What the submit carried names run and instance, and is the same at each check.
+    # The metadata of the submit names run and instance, and is the same at each check.
     return job.model_copy(update={"message": message, "metadata": {}})
 
 
@@ -333,7 +336,7 @@ def _startup(run: Run, seen: Observation, words: frozenset[str]) -> Startup:
     before = Startup()
     if run.last_check is not None and run.last_check.event.instance == seen.instance:
         before = run.last_check.event.startup
-    # The first lines leave the tail after a while; what they said stays true.
+    # The first lines leave the tail after a while, but their content stays true.
     resumed = proof.resumed_step if proof.resumed_step is not None else before.resumed_step
     known = before.model_copy(
         update={
@@ -354,7 +357,7 @@ def _links(run: Run, seen: Observation) -> tuple[TrackerLink, ...]:
 
 
 def _alarming(lines: tuple[str, ...], words: frozenset[str]) -> list[str]:
-    # A healthy tail is passed over at a hundredth of what the pattern costs.
+    # This skips a healthy tail at a hundredth of the cost of the pattern.
     if words.isdisjoint(ALARMING):
         return []
     return [line for line in lines if _ALARMING.search(line)]
@@ -363,12 +366,12 @@ def _alarming(lines: tuple[str, ...], words: frozenset[str]) -> list[str]:
 def _evidence(seen: Observation, words: frozenset[str]) -> tuple[str, ...]:
     ended = seen.job is not None and seen.job.state in TERMINAL
     alarming = _alarming(seen.log_lines, words)
-    # A job that ended without a word shows its last lines instead.
+    # A job that ended without an error line shows its last lines instead.
     chosen = alarming or (list(seen.log_lines) if ended else [])
     return tuple(line.rstrip()[:LINE_MAX] for line in chosen[-EVIDENCE_MAX:])
 
 
 def unavailable_reason(observation: Observation, source: str) -> str:
-    """Return why a source is not fresh; empty when it is."""
+    """Return why a source is not fresh; empty if it is."""
     reading = reading_of(observation, source)
     return "" if reading.state is SourceState.FRESH else reading.reason or reading.state.value

@@ -1,4 +1,8 @@
-"""Who watches: handover with a packet, a reserved watch, an ended one."""
+"""Handover and end of a watch.
+
+A handover gives the next holder a packet and keeps the watch for them. A watch can also be ended
+for good.
+"""
 
 from datetime import UTC, datetime
 
@@ -23,12 +27,12 @@ Outcome = list[RunEvent] | Refused
 
 
 def is_held(watch: Watch, now: datetime) -> bool:
-    """Say whether a lease runs: a holder's, or that of somebody a handover is kept for."""
+    """Say whether a lease runs, of a holder or of the recipient of a handover."""
     return watch.lease_until is not None and now < watch.lease_until
 
 
 def held_elsewhere(watch: Watch, here: Holder, now: datetime) -> str:
-    """Name the holder whose lease runs on another host or in another home; empty for none."""
+    """Return the holder whose lease runs on another host or in another home; empty for none."""
     holder = watch.holder
     if holder is None or not is_held(watch, now):
         return ""
@@ -37,7 +41,7 @@ def held_elsewhere(watch: Watch, here: Holder, now: datetime) -> str:
 
 
 def refuses_taking(watch: Watch, command: TakeWatch) -> Refused | None:
-    """Return why a watch that nobody holds may still not be taken without force."""
+    """Return why a watch without a holder may still not be taken without force."""
     if command.force:
         return None
     if watch.ended:
@@ -49,7 +53,7 @@ def refuses_taking(watch: Watch, command: TakeWatch) -> Refused | None:
 
 
 def hand_over(run: Run, command: HandOver) -> Outcome:
-    """Give the watch to somebody; the former holder is fenced off from here on."""
+    """Give the watch to somebody; from now on the former holder is fenced off."""
     watch = run.watch
     held = watch.holder is not None and is_held(watch, command.now)
     owned = watch.holder is None or _owns(watch.holder, command.here, command.actor)
@@ -73,14 +77,14 @@ def hand_over(run: Run, command: HandOver) -> Outcome:
 
 
 def _owns(holder: Holder, here: Holder, actor: Actor) -> bool:
-    """Say whether a watch is the actor's to give: its own, or for a human that of this home."""
+    """Say whether the actor may hand over a watch: its own, or for a human any of this home."""
     if holder.principal == actor.principal:
         return True
     return actor.kind == "human" and (holder.host, holder.home) == (here.host, here.home)
 
 
 def decline(run: Run, command: DeclineWatch) -> Outcome:
-    """End the watch for good because a human does not want one, with the reason."""
+    """End the watch for good at a human's request, with the reason."""
     if command.actor.kind != "human":
         return not_a_human(run, command)
     if not command.reason.strip():
@@ -91,7 +95,7 @@ def decline(run: Run, command: DeclineWatch) -> Outcome:
 
 
 def packet_of(run: Run) -> Packet:
-    """Return all that the next holder has to know, derived from what is recorded."""
+    """Return all that the next holder has to know, derived from the record."""
     contract = contract_of(run)
     plan = run.instances[-1].plan
     progress = ""
@@ -121,7 +125,7 @@ def packet_of(run: Run) -> Packet:
 
 
 def tracker_url_of(run: Run) -> str:
-    """Return the link that the output announced last, else where the contract says to look."""
+    """Return the tracker link that the output announced last, else the contract's."""
     announced = [link.url for link in run.tracker_links.values() if link.url]
     if announced:
         return announced[-1]
@@ -135,7 +139,7 @@ def _is_looked_at(run: Run) -> bool:
 
 
 def latest_trouble(run: Run) -> str:
-    """Return the latest error, end, finding or signal on record; empty where there is none."""
+    """Return the latest error, end, finding or signal on record; empty if none."""
     last = run.last_check
     failure = run.failures[-1] if run.failures else None
     if last is not None and last.event.evidence:

@@ -1,1 +1,1 @@
-"""The same rules on recorded facts, under another policy or without a ledger."""
+"""What-if: the same rules under another policy or without a ledger."""

@@ -1,6 +1,7 @@
-"""Single facts of a live check that kept a finding from opening.
+"""Single changes to a live check that could have kept a finding closed.
 
-Each is only proposed here: `counterfactuals` asks the rules with it, and tells those that matter.
+The limits of the run are changed in the same way. This module only proposes changes:
+`counterfactuals` runs the rules on each and reports the ones that matter.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,11 +46,11 @@ _LIVE: tuple[tuple[str, str, object], ...] = (
     ("disk_warn", "smaller", 0.0),
     ("disk_alert", "smaller", 0.0),
 )
-"""Limits that a check's verdict reads; others are in what was recorded already."""
+"""Limits that a check's verdict reads; the others are already part of the record."""
 
 
 def limits_otherwise(run: Run) -> Iterator[tuple[str, Parts]]:
-    """Yield each limit of a run with a value that nothing passes, and its name and value now."""
+    """Yield each limit of a run at a value that nothing exceeds, with its name and value now."""
     contract = contract_of(run)
     waits = render_duration(contract.watch.pending_notify)
     yield (
@@ -69,7 +70,7 @@ def limits_otherwise(run: Run) -> Iterator[tuple[str, Parts]]:
 def seen_otherwise(
     run: Run, instance: Instance, check: CheckRecorded
 ) -> Iterator[tuple[str, CheckRecorded]]:
-    """Yield a check with one fact of it otherwise each, and that fact in words.
+    """Yield copies of a check with one fact changed, and that fact in words.
 
     Args:
         run: With the check folded in.
@@ -120,10 +121,10 @@ def _begun(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
 
 def _brought_up(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
     del run, instance
-    told = check.capacity
-    if told is None or told.provisioning != 0:
+    capacity = check.capacity
+    if capacity is None or capacity.provisioning != 0:
         return None
-    coming = told.model_copy(update={"provisioning": 1})
+    coming = capacity.model_copy(update={"provisioning": 1})
     return "a machine was being brought up", _with(check, capacity=coming)
 
 
@@ -160,21 +161,26 @@ def _nothing_dead(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
 
 def _all_granted(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
     del run, instance
-    told = check.capacity
-    if told is None or told.wanted is None:
+    capacity = check.capacity
+    if capacity is None or capacity.wanted is None:
         return None
-    granted = told.model_copy(update={"granted": told.wanted})
-    return f"it had been given all {told.wanted} that it asked for", _with(check, capacity=granted)
+    granted = capacity.model_copy(update={"granted": capacity.wanted})
+    return f"it had been given all {capacity.wanted} that it asked for", _with(
+        check, capacity=granted
+    )
 
 
 def _agreed_hardware(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
     del instance
-    told, promised = check.capacity, contract_of(run).hardware
-    if told is None:
+    capacity, promised = check.capacity, contract_of(run).hardware
+    if capacity is None:
         return None
-    agreed = {"hardware": promised.type or told.hardware, "wanted": promised.count or told.wanted}
+    agreed = {
+        "hardware": promised.type or capacity.hardware,
+        "wanted": promised.count or capacity.wanted,
+    }
     words = "it had asked for, and been given, the machines that the contract says"
-    return words, _with(check, capacity=told.model_copy(update=agreed))
+    return words, _with(check, capacity=capacity.model_copy(update=agreed))
 
 
 def _alone(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:

@@ -1,7 +1,7 @@
-"""What would have changed a decision: one fact altered, the same rules.
+"""Finds single facts that would have changed a decision.
 
-Nothing here is told from a table of excuses: each sentence is one altered fact, and it is kept only
-where the rules, asked with it, answer otherwise.
+No sentence comes from a fixed table. Each sentence is one altered fact. It is kept only if the same
+rules, run with that fact, answer differently.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ from watchkeeper.domain.values.contract.lane_policy import policy_of
 from watchkeeper.domain.values.instance import Instance
 
 _FAR = 1_000_000
-"""Steps that no earlier failure came near to."""
+"""A step distance far beyond any earlier failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What the rules were asked with.
+    """The input of the rules.
 
     Attributes:
         run: The run with the check folded in.
@@ -50,11 +50,11 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Otherwise:
-    """One altered fact under which the rules answer otherwise.
+    """One altered fact under which the rules answer differently.
 
     Attributes:
-        fact: What had to be otherwise, such as `progress had passed step 2971`.
-        decision: What would have been decided; none where nothing would.
+        fact: The altered fact, such as `progress had passed step 2971`.
+        decision: The decision in that case; none if there would be none.
     """
 
     fact: str
@@ -67,42 +67,42 @@ _Alteration = Callable[[Scene], tuple[str, Scene] | None]
 
 
 def answered_by(decision: DecisionMade, before: object) -> Finding | None:
-    """Return the finding that a decision answers; none for one about the instance, as of its end.
+    """Return the finding that a decision answers; none if it is about the instance.
 
     Args:
         decision: The decision.
-        before: The event before it: what is decided about a finding stands right beside it.
+        before: The previous event: the decision on a finding directly follows it.
     """
-    told = decision.action in (Action.ALERT, Action.NOTIFY)
-    return before if told and isinstance(before, FindingOpened | FindingRaised) else None
+    notifies = decision.action in (Action.ALERT, Action.NOTIFY)
+    return before if notifies and isinstance(before, FindingOpened | FindingRaised) else None
 
 
 def decided_otherwise(
     scene: Scene, decision: DecisionMade, found: Finding | None = None
 ) -> list[Otherwise]:
-    """Return the single facts that would have changed a decision, with what it would have been.
+    """Return the single facts that would have changed a decision, with the other decision.
 
     Args:
-        scene: What the rules were asked with.
+        scene: The input of the rules.
         decision: The decision.
-        found: The finding that it answers, see `answered_by`: one check may make several decisions,
-            and each is held against the one about the same.
+        found: The finding that it answers, see `answered_by`. One check may make several decisions,
+            and each is compared with the one on the same subject.
     """
     kind = found.kind if found is not None else ""
     altered = _altered(scene, decision.rule)
     if found is not None:
         altered = [*_seen(scene), *_altered(scene, found.rule)]
-    # What the rules of today do not decide anyway, no single fact brought about.
+    # If today's rules do not make this decision, no single fact caused it.
     if not _same(_decision(scene, kind), decision):
         return []
-    told = [Otherwise(fact, _decision(other, kind)) for fact, other in altered]
-    # Another step to resume from is no other decision: it would read as what was decided.
-    return [one for one in told if not _same(one.decision, decision)]
+    outcomes = [Otherwise(fact, _decision(other, kind)) for fact, other in altered]
+    # Another resume step is no other decision: it would read the same.
+    return [one for one in outcomes if not _same(one.decision, decision)]
 
 
 def found_otherwise(scene: Scene, finding: Finding) -> list[str]:
-    """Return the single facts under which a finding would not have opened, or got louder."""
-    # What the rules of today do not find anyway, no single fact kept closed.
+    """Return the single facts without which a finding would not have opened or risen."""
+    # If today's rules do not find it, no single fact kept it closed.
     if not _is_found(scene, finding.kind):
         return []
     altered = (*_seen(scene), *_altered(scene, finding.rule))
@@ -125,7 +125,7 @@ def _same(made: DecisionMade | None, decision: DecisionMade) -> bool:
 
 
 def _decision(scene: Scene, kind: str) -> DecisionMade | None:
-    """Return the decision about a finding of a kind; without one, that about the instance."""
+    """Return the decision about a finding of a kind, else the decision about the instance."""
     for before, event in pairwise((None, *_verdict(scene))):
         if isinstance(event, DecisionMade):
             found = answered_by(event, before)
@@ -141,7 +141,7 @@ def _altered(scene: Scene, rule: str) -> list[tuple[str, Scene]]:
 
 
 def _seen(scene: Scene) -> list[tuple[str, Scene]]:
-    """Return the scene with one fact of its check, or one limit, otherwise each."""
+    """Return copies of the scene with one fact of its check, or one limit, changed."""
     seen = seen_otherwise(scene.run, scene.instance, scene.check)
     facts = [(words, _with_check(scene, check)) for words, check in seen]
     limits = [(words, _with_contract(scene, part)) for words, part in limits_otherwise(scene.run)]
@@ -224,7 +224,7 @@ def _one_more_checkpoint(scene: Scene) -> tuple[str, Scene] | None:
     complete = (*scene.check.checkpoints_complete, step)
     check = scene.check.model_copy(update={"checkpoints_complete": complete})
     words = "a complete, validated checkpoint had been there"
-    # Where there was one, only its step would be another.
+    # If there was one, only its step would differ.
     return None if scene.run.checkpoints else (words, _with_check(replace(scene, run=run), check))
 
 
@@ -239,9 +239,9 @@ def _no_drift(scene: Scene) -> tuple[str, Scene] | None:
 def _no_act(scene: Scene) -> tuple[str, Scene] | None:
     if not scene.run.operator.acts:
         return None
-    aside = replace(scene.run.operator, acts={})
+    without_acts = replace(scene.run.operator, acts={})
     return "no planned act had been announced", replace(
-        scene, run=replace(scene.run, operator=aside)
+        scene, run=replace(scene.run, operator=without_acts)
     )
 
 

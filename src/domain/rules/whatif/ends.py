@@ -1,6 +1,6 @@
-"""Which artefacts of a success are missing in one observation (H11).
+"""Finds missing artefacts of a success from an observation alone (H11).
 
-A seal is verified on more, such as the launch commit on its remote; nobody asks there for `judge`.
+A seal verifies more, such as the launch commit on its remote. `judge` does not query that.
 """
 
 from watchkeeper.domain.rules.seal.findings import artefacts_at_seal
@@ -14,11 +14,11 @@ from watchkeeper.domain.values.causes import FOUND_LACKS
 from watchkeeper.domain.values.observation.observation import Observation, SealFacts, reading_of
 
 _LATE = ("tracker state: running", "tracker state: unknown")
-"""What a tracker says for a while after an end: it is no lack yet."""
+"""Tracker states for a while after an end, which are no lack yet."""
 
 
 def lacking(run: Run, seen: Observation) -> list[RunEvent]:
-    """Return the finding of a success that lacks what the observation ought to show of it.
+    """Return the finding that a success lacks artefacts that the observation should show.
 
     Args:
         run: The run after the check that saw its success.
@@ -34,7 +34,7 @@ def lacking(run: Run, seen: Observation) -> list[RunEvent]:
 
 def _is_seen(seen: Observation, lack: str) -> bool:
     if lack.startswith(FOUND_LACKS):
-        return False  # A finding of its own tells of it.
+        return False  # A separate finding reports it.
     source = "tracker" if lack.startswith("tracker") else "checkpoints"
     answered = reading_of(seen, source).state is SourceState.FRESH
     return answered and not lack.startswith(_LATE)

@@ -1,7 +1,8 @@
-"""Judges an observation without a ledger, by the rules of the watch.
+"""Judges an observation without a ledger, by the same rules as the watch.
 
-A run is drafted under a contract and launched; then each earlier observation is a check, and so is
-the one that is judged. Nothing is decided here: `decide` and `evolve` do it.
+The module builds synthetic events. It drafts a run under a contract and launches it. Then each
+earlier observation becomes a check, and so does the observation to judge. Nothing is decided here:
+`decide` and `evolve` do that.
 """
 
 import re
@@ -42,11 +43,11 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.people import Actor
 
 JUDGE = Actor(principal="watchkeeper", kind="service")
-"""Who checks in a history that is made up."""
+"""Actor of the checks in a synthetic history."""
 
 BEFORE = timedelta(seconds=120)
-"""How long before its first observation an instance was launched at least, where nothing says when:
-the first check falls due so long after a submit."""
+"""Least time between launch and first observation, if the launch time is unknown. The first check
+falls due this long after a submit."""
 
 _NUMBER = re.compile(r"i([1-9][0-9]{0,5})")
 _NOT_RECORDED = UUID(int=0)
@@ -54,7 +55,7 @@ _DIGEST = "0" * 64
 _WAIVED = "w-judge"
 _FIX = "f" * 40
 _SAME_START = timedelta(minutes=1)
-"""How far one job's start may differ from check to check."""
+"""Most difference between two reports of one job's start."""
 
 
 class NotJudged(Exception):
@@ -63,13 +64,13 @@ class NotJudged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What an observation amounts to.
+    """The result of judging an observation.
 
     Attributes:
         run: The run after the check.
         check: The check.
-        events: All that the check caused, itself included.
-        answers: What the detectors said at the check.
+        events: All events of the check, including itself.
+        answers: The detectors' answers at the check.
     """
 
     run: Run
@@ -84,16 +85,16 @@ class Judged:
 
     @property
     def decision(self) -> DecisionMade | None:
-        """The decision that was made at this check; none where nothing was to be decided."""
+        """The decision made at this check; none if nothing had to be decided."""
         made = [event for event in self.events if isinstance(event, DecisionMade)]
         return made[-1] if made else None
 
     @property
     def stands(self) -> DecisionMade | None:
-        """The decision that holds after this check, made at it or before; none where all is well.
+        """The decision in force after this check, made now or before; none if all is well.
 
-        Whoever asks about one observation wants to know what now, not only what is new: that
-        somebody is told of a new finding takes back no alert that is open.
+        A reader of one observation wants to know the current state, not only the news. A notice of
+        a new finding does not cancel an open alert.
         """
         made, stood = self.decision, standing(self.run, self.check)
         if made is None:
@@ -114,17 +115,17 @@ class Judged:
 
     @property
     def findings(self) -> tuple[FindingOpened, ...]:
-        """The findings that are open after this check, or were opened by it, in its words.
+        """The findings that are open after this check, or opened by it, in its wording.
 
-        What is recorded of a finding that stands is of when it opened: how long nothing moved, say,
-        was then another time. Where this check cannot tell, that is all there is.
+        The record of an open finding is from the time when it opened, so durations in it are old.
+        If this check has no newer answer, the old text is used.
         """
         known = self.run.findings
-        # One that ended with its instance in this very check is told as well: it is why.
+        # A finding that ended with its instance in this check is included, as the reason.
         over = (found for found in self.opened if found.kind not in known)
         says = {answer.kind: answer for answer in self.answers if answer.holds}
-        told = (_in_words_of(found, says.get(found.kind)) for found in known.values())
-        return (*told, *over)
+        current = (_in_words_of(found, says.get(found.kind)) for found in known.values())
+        return (*current, *over)
 
     @property
     def cleared(self) -> tuple[FindingCleared, ...]:
@@ -144,7 +145,7 @@ def _in_words_of(found: FindingOpened, says: Held | None) -> FindingOpened:
 
 
 def begin(contract: Contract) -> Run:
-    """Return a run that has a contract, and nothing launched yet."""
+    """Return a run with a contract and no launch yet."""
     return _recorded(Run(contract.run), [RunDrafted(contract=contract)], _FIRST, JUDGE)
 
 
@@ -167,13 +168,13 @@ def recorded(run: Run, event: Event) -> Run:
 def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> Judged:
     """Judge an observation as the watch would at its time.
 
-    An instance that the run does not know yet is launched first, as a human would have it.
+    An unknown instance is launched first, on a human's behalf.
 
     Args:
         run: The run before the check.
         seen: The observation.
-        launched_at: When the instance was launched, where it is new; by the orchestrator, or
-            `BEFORE` the observation, where none is given.
+        launched_at: The launch time of a new instance. If none is given, the orchestrator's time
+            counts, or `BEFORE` the observation.
 
     Raises:
         NotJudged: The observation cannot follow what came before it.
@@ -181,7 +182,7 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
     if not run.instances or run.instances[-1].plan.instance != seen.instance:
         run = _launched(run, seen, launched_at)
     if isinstance(run.phase, Finished) and run.last_check is not None and _is_over(seen):
-        # What finished is not checked again; its artefacts may have come since.
+        # A finished run is not checked again, but its artefacts may have come since.
         return Judged(run, run.last_check.event, ()).after(lacking(run, seen), seen.at)
     command = RecordCheck(
         now=seen.at, actor=JUDGE, token=run.watch.token, observation=seen, digest=_DIGEST
@@ -191,7 +192,7 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
         raise NotJudged(outcome.sentence)
     check = outcome[0]
     assert isinstance(check, CheckRecorded), "a check comes before what follows from it"
-    # They were asked already; asked again only where they have anything to say beside the record.
+    # They were asked already; they run again only if they add something to the record.
     answers = answers_at(run, run.instances[-1], check, seen.at) if run.findings else ()
     run = _recorded(run, outcome, seen.at, JUDGE)
     return Judged(run, check, tuple(outcome), answers).after(lacking(run, seen), seen.at)
@@ -207,21 +208,21 @@ def escalates(judged: Judged) -> bool:
 
 
 def notifies(judged: Judged) -> bool:
-    """Say whether somebody is to be told of a check.
+    """Say whether a check needs a notification.
 
-    A new finding, an end, a decision or an open question is told; what goes on as before is not.
+    A new finding, an end, a decision or an open question notifies; an unchanged state does not.
     """
     has_ended = judged.failure is not None or judged.decision is not None
     return bool(judged.opened) or has_ended or escalates(judged)
 
 
 def health_of(judged: Judged) -> Health:
-    """Return a check's health for whoever sees this one check only.
+    """Return a check's health for a reader who sees only this check.
 
-    What is recorded of a job that cannot be accounted for keeps the health that was known before,
-    until the next check: beside the finding that this one opened it would read as well. Where no
-    source answers, a watch keeps it until H1 opens: whoever asks once would take it for an answer.
-    What trains well is well for one check, also while the run is not recovered: the reason says so.
+    The record of an unaccounted job keeps the earlier health until the next check. Next to the new
+    finding that would read as healthy. If no source answers, a watch keeps the health until H1
+    opens, but a single reader would take it for an answer. Good training is healthy for one check,
+    even while the run is not recovered; the reason says so.
     """
     check = judged.check
     lost = check.job is not None and check.job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
@@ -234,7 +235,7 @@ def health_of(judged: Judged) -> Health:
 
 
 def reason_of(judged: Judged) -> str:
-    """Return why a check has its health; a finding that was made after the check is named."""
+    """Return why a check has its health; a finding made after the check is named."""
     because = judged.check.because
     if because.partition(";")[0] == RUNNING and is_unheard(judged.check):
         return "running, by the orchestrator alone: no other source has told of it yet"
@@ -244,7 +245,7 @@ def reason_of(judged: Judged) -> str:
 
 
 def _is_blank(check: CheckRecorded) -> bool:
-    """Say whether a check shows nothing of now: no fresh answer of any source, and no step."""
+    """Say whether a check shows nothing current: no fresh answer of any source, and no step."""
     fresh = any(reading.state is SourceState.FRESH for reading in check.readings)
     return not fresh and check.progress is None
 
@@ -297,15 +298,15 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
 
 
 def next_instance(run: Run, job: Mapping[str, object], began: datetime | None) -> str:
-    """Return which instance an observation is of that does not name it.
+    """Return the instance of an observation that does not name it.
 
-    That is the newest, and after its end the next one, where the job shows that it was launched:
-    it lives, or it bears another id or a later start than the one that ended.
+    It is the newest instance. After its end it is the next one, if the job shows a new launch: the
+    job is live, or has another id or a later start than the ended one.
 
     Args:
         run: The run before the check.
-        job: The orchestrator's word as it was written, in part.
-        began: Its start, where that is told.
+        job: The orchestrator's report as written, in part.
+        began: Its start, if reported.
     """
     if not run.instances:
         return "i1"
@@ -322,14 +323,14 @@ def next_instance(run: Run, job: Mapping[str, object], began: datetime | None) -
 
 
 def tracker_id_of(run: Run, instance: str) -> str:
-    """Return the tracker id that an instance is to log under, whether it was launched or not."""
+    """Return the tracker id under which an instance must log, launched or not."""
     number = _NUMBER.fullmatch(instance)
     contract = contract_of(run)
     return own_tracker_id(contract, int(number[1])) if number else contract.tracker.id
 
 
 def _fixed(run: Run, decision: DecisionMade | None) -> list[FixPushed]:
-    """Return the fix that was proposed for a small bug (R5): nobody goes on without one."""
+    """Return the proposed fix of a small bug (R5), which a relaunch needs."""
     if decision is None or decision.rule != "R5" or decision.action is not Action.ESCALATE:
         return []
     before = contract_of(run).code.git_sha
@@ -341,14 +342,14 @@ def _fixed(run: Run, decision: DecisionMade | None) -> list[FixPushed]:
 
 
 def _answered(run: Run) -> list[EscalationAcknowledged]:
-    """Return the answers to what was asked about the last end: somebody went on from it."""
+    """Return answers to the questions about the last end: somebody continued the run."""
     newest = run.instances[-1].plan.instance if run.instances else ""
     asked = (q.name for q in run.questions.values() if q.asks.startswith(f"{newest}: ") and newest)
     return [EscalationAcknowledged(question=name, answer="relaunch", note="") for name in asked]
 
 
 def _signs_of_life(seen: Observation) -> list[datetime]:
-    """Return the times that show that a first instance was there, where nobody says since when."""
+    """Return times that prove a first instance existed, if its launch time is unknown."""
     if seen.job is not None and seen.job.state is JobState.PENDING:
         return []
     written = seen.checkpoints.checkpoints if seen.checkpoints is not None else ()
@@ -362,7 +363,7 @@ def _signs_of_life(seen: Observation) -> list[datetime]:
 
 
 def _resumed(run: Run, decision: DecisionMade | None) -> tuple[str, int | None]:
-    """Return where a new instance goes on from: as decided, else where `relaunch` would."""
+    """Return where a new instance resumes: as decided, else as `relaunch` would."""
     if decision is not None and decision.resume_step is not None:
         return decision.resume_path, decision.resume_step
     if not run.instances:

@@ -1,9 +1,9 @@
-"""Judges recorded checks again: by the rules as they are, or under another policy.
+"""Judges recorded checks again, by today's rules or under another policy.
 
-A check holds every number that the rules read, so nothing outside the history is needed: not the
-observation, not the orchestrator, not the clock. What follows from each check is decided anew on
-the run as it was recorded up to there; a decision that would have differed is told and not
-followed, since nobody knows what the run would have done then.
+A check holds every number that the rules read. So nothing outside the history is needed: no
+observation, no orchestrator, no clock. Each check is decided again on the run as recorded up to
+that check. A different decision is reported but not followed, because nobody knows what the run
+would have done next.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,19 +24,19 @@ from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.instance import Instance
 
 Change = Callable[[Contract], Contract]
-"""Makes another contract of the one that was promised."""
+"""Changes a contract into another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejudged:
-    """One recorded check, with what followed from it then and what follows now.
+    """One recorded check, with its recorded results and the results now.
 
     Attributes:
-        version: Of the check in the run's stream.
-        at: When it was made.
+        version: The version of the check in the run's stream.
+        at: The time of the check.
         check: The check.
-        recorded: What was recorded with it.
-        now: What the rules say of it today, or under another policy.
+        recorded: The events recorded with it.
+        now: The events by today's rules, or under another policy.
     """
 
     version: int
@@ -47,7 +47,7 @@ class Rejudged:
 
     @property
     def differs(self) -> bool:
-        """Whether anything would have been recorded otherwise."""
+        """Whether the record would differ."""
         return self.recorded != self.now
 
 
@@ -55,7 +55,7 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
     """Judge every check of a run's history again.
 
     Args:
-        slug: The run, where its history does not begin with its contract.
+        slug: The run, if its history does not begin with its contract.
         history: Its events from the first one on.
         change: Another policy; none for the contract as it was.
 
@@ -72,7 +72,7 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
         if not isinstance(event.data, CheckRecorded):
             continue
         envelope, check = event.envelope, event.data
-        # Its own append's time: what the rules took for now.
+        # The time of its append, which the rules took as now.
         command = Command(now=envelope.occurred_at, actor=envelope.actor)
         instance = before.instances[-1]
         if change is not None:
@@ -84,7 +84,7 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
 
 
 def _name(history: Sequence[Event]) -> str:
-    """Return the name that the run was drafted under: it stands in questions and proposals."""
+    """Return the name of the drafted run, which questions and proposals contain."""
     drafted = history[0].data if history else None
     return drafted.contract.run if isinstance(drafted, RunDrafted) else ""
 
@@ -96,10 +96,10 @@ def _under(run: Run, change: Change | None) -> Run:
 def _stood_under(
     before: Run, instance: Instance, check: CheckRecorded, change: Change, now: datetime
 ) -> CheckRecorded:
-    """Return a check with its verdict on the clocks as another policy has it.
+    """Return a check with its verdict on the clocks under another policy.
 
-    It stays as recorded where the two policies agree: that the rules are others by now is no
-    change that a policy makes.
+    It stays as recorded if the two policies agree, because changed rules are not a change of
+    policy.
     """
     own = liveness_again(before, instance, check, now)
     other = liveness_again(_under(before, change), instance, check, now)
@@ -107,7 +107,7 @@ def _stood_under(
 
 
 def _followed(history: Sequence[Event]) -> dict[UUID, list[RunEvent]]:
-    """Return what was recorded in one append with each check, by the check's event id."""
+    """Return the events recorded in one append with each check, by the check's event id."""
     checks = {
         str(event.envelope.event_id): event.envelope.event_id
         for event in history
@@ -116,7 +116,7 @@ def _followed(history: Sequence[Event]) -> dict[UUID, list[RunEvent]]:
     groups: dict[UUID, list[RunEvent]] = {}
     for event in history:
         first = checks.get(event.envelope.cause or "")
-        # How long the history had become is no judgement of the check that told of it.
+        # The length of the history is not a result of the check that reported it.
         if isinstance(event.data, HistoryLimitPassed):
             continue
         if first is not None and isinstance(event.data, RunEvent):

@@ -1,9 +1,9 @@
-"""Which limits and switches cannot be tried again on recorded checks.
+"""Limits and switches that cannot be judged again from recorded checks.
 
-A check records what the rules read, which is less than what was seen: of a loss its expected value
-and how long it lay above the limit, not the losses; of the output no lines. Where a limit was used
-to make such a number, another limit cannot be tried on it, and saying that nothing changes would
-be false.
+A check records what the rules read, which is less than what was observed. For example, it keeps the
+expected loss and how long the loss was above the limit, but not the losses. It keeps no lines of
+the output. If a limit was used to compute such a number, another limit cannot be tried on it. To
+report "nothing changes" would be false.
 """
 
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
         "hardware.region": (_WORDS, _MACHINES),
     }
 )
-"""By key: why it cannot be judged from the record, and what can."""
+"""By key: why it cannot be judged from the record, and what can be."""
 
 JUDGING_PARTS = (
     "lane",
@@ -96,7 +96,7 @@ JUDGING_PARTS = (
     "live",
     "recover",
 )
-"""The keys of a contract that are policy: by them checks are judged, and ends answered."""
+"""The policy keys of a contract, which decide on checks and ends."""
 
 _NAMED = "it names the run or its people, and no check is judged by that"
 _LAUNCHED = "it says what is launched, and what each recorded check saw came of that"
@@ -132,11 +132,11 @@ OTHER_PARTS: Mapping[str, str] = MappingProxyType(
         "hosts": _LOOKED_AT,
     }
 )
-"""The other keys of a contract: why none of them can be tried on recorded checks."""
+"""The other keys of a contract, with why none can be tried on recorded checks."""
 
 
 def why_not_part(part: str) -> str:
-    """Return why a part of a contract is no policy; empty for one that is, or that is none."""
+    """Return why a part of a contract is no policy; empty for a policy or an unknown part."""
     reason = OTHER_PARTS.get(part)
     if reason is None:
         return ""
@@ -144,7 +144,7 @@ def why_not_part(part: str) -> str:
 
 
 def why_not(part: str, key: str) -> str:
-    """Return why a key cannot be judged from the record, and what can; empty where it can."""
+    """Return why a key cannot be judged from the record, and what can be; empty if it can."""
     found = NOT_FROM_THE_RECORD.get(f"{part}.{key}")
     if found is None:
         return ""
@@ -153,9 +153,9 @@ def why_not(part: str, key: str) -> str:
 
 
 def under_policy_of(own: Contract, other: Contract) -> Contract:
-    """Return a contract with another's policy; what cannot be judged from the record stays.
+    """Return a contract with another's policy, except keys that cannot be judged again.
 
-    A lane has limits of its own. Those that cannot be judged stay as well, as if they were stated.
+    Limits from the lane that cannot be judged stay as well, as if they were stated.
     """
     changed = own.model_copy(update={part: getattr(other, part) for part in JUDGING_PARTS})
     for name in NOT_FROM_THE_RECORD:
@@ -168,7 +168,7 @@ def under_policy_of(own: Contract, other: Contract) -> Contract:
 
 
 def stays_as_recorded(own: Contract, other: Contract) -> list[str]:
-    """Name the keys that `under_policy_of` leaves as they were though another has them otherwise.
+    """Name the keys that `under_policy_of` leaves unchanged although the other contract differs.
 
     Returns:
         One sentence each.
@@ -193,7 +193,7 @@ def _with(contract: Contract, name: str, value: Any) -> Contract:
 
 
 def _as_counted(contract: Contract) -> dict[str, Any]:
-    """Return by key what counts for a contract: what it states, else what its lane has."""
+    """Return the effective value of each key: as stated, else the lane's."""
     limits = (
         ("detect", asdict(limits_of(contract))),
         ("live", asdict(live_limits_of(contract))),

@@ -1,4 +1,7 @@
-"""Which decision holds after a check that made none."""
+"""The decision in force after a check that made no decision itself.
+
+It is the decision on the end, or on the open findings.
+"""
 
 from watchkeeper.domain.rules.after_check import is_over
 from watchkeeper.domain.rules.ends.live import answer_to
@@ -14,9 +17,9 @@ from watchkeeper.domain.values.observation.observation import source_reading
 
 
 def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
-    """Return the decision that still holds; none where nothing is open.
+    """Return the decision that is still in force; none if nothing is open.
 
-    A live run may have several findings: that of the loudest is told, of equals the first.
+    A live run may have several findings: the most severe counts, of equals the first.
 
     Args:
         run: The run after the check.
@@ -35,7 +38,7 @@ def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
 
 
 def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
-    """Say why a relaunch that was decided waits; empty where it may be carried out."""
+    """Say why a decided relaunch waits; empty if it may be carried out."""
     if not is_over(check):
         return f"the orchestrator does not say now that {decided.instance} is over: {check.because}"
     writers = writers_beside(run, run.instances[-1], check)
@@ -44,7 +47,7 @@ def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
 
 
 def _held_back(decided: DecisionMade, why: str) -> DecisionMade:
-    """Say that a relaunch waits: the job may live, or somebody may have relaunched it since."""
+    """Say that a relaunch waits: the job may be live, or somebody may have relaunched it."""
     return DecisionMade(
         instance=decided.instance,
         action=Action.WAIT,
@@ -55,7 +58,7 @@ def _held_back(decided: DecisionMade, why: str) -> DecisionMade:
 
 
 def _awaited(run: Run, check: CheckRecorded) -> DecisionMade | None:
-    """Say what an end waits for that nothing was decided about: a listing of the checkpoints."""
+    """Say what an undecided end waits for: a listing of the checkpoints."""
     if not run.failures or source_is_fresh(check, "checkpoints"):
         return None
     reading = source_reading(check.readings, "checkpoints")

@@ -1,4 +1,4 @@
-"""What every launch rule looks at, and the ways in which it can answer."""
+"""The input of every launch rule, and helpers to build its answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def verdict_on(lane: Lane, rule: str, provenance: Literal["missing", "inferred"]
 
 
 CANNOT_TELL = "cannot tell"
-"""How a finding begins whose source gave no answer."""
+"""Prefix of a finding whose source gave no answer."""
 
 TRY_AGAIN = "try again when it answers; no answer is never read as missing or as clean"
 
@@ -75,11 +75,11 @@ DIRTY_TREE = GuardedAction.DIRTY_LAUNCH.value
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """The instance before, which a relaunch is compared with.
+    """The previous instance, with which a relaunch is compared.
 
     Attributes:
-        config: The configuration that it was launched with, flattened; empty where none was read.
-        patch: What was not committed at its launch; empty for a clean tree.
+        config: Its launched configuration, flattened; empty if none was read.
+        patch: The uncommitted changes at its launch; empty for a clean tree.
     """
 
     contract: Contract
@@ -90,16 +90,16 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What the launch rules look at.
+    """The input of the launch rules.
 
     Attributes:
-        approvals: Those that were given to the run.
-        launcher: Who asks for the first launch; none for a relaunch.
-        prior: The instance before; none for the first.
+        approvals: The approvals of the run.
+        launcher: The requester of the first launch; none for a relaunch.
+        prior: The previous instance; none for the first.
         consents: Humans' permissions for guarded actions.
-        now: The time, against which consents expire; without it none counts.
-        waivers: Those that hold now, standing ones included.
-        adopts: The job runs already, so what it wrote and its id are there.
+        now: The time for the expiry of consents; without it no consent counts.
+        waivers: The waivers in force now, including standing waivers.
+        adopts: The job already runs, so its output and its id exist.
         fix: The commit of a small fix that the approval was widened to (R5); empty for none.
     """
 
@@ -117,12 +117,12 @@ class Gate:
 
     @property
     def is_relaunch(self) -> bool:
-        """Whether an instance went before."""
+        """Whether there was an earlier instance."""
         return self.plan.instance != "i1"
 
 
 def covering_approval(approvals: tuple[Approval, ...], plan: LaunchPlan) -> Approval | None:
-    """Return the approval that a plan rests on: of itself, or of an earlier one it stays true to.
+    """Return the approval that covers a plan: its own, or that of a matching earlier plan.
 
     The first instance needs its own; a relaunch keeps run id, tracker id, output root and command.
     A revoked approval covers nothing.
@@ -147,7 +147,7 @@ def is_allowed(
 
 
 def consent_to(gate: Gate, action: str, target: str) -> Consent | None:
-    """Return a live consent to one action on one target; none without one."""
+    """Return a live consent to one action on one target, or none."""
     for consent in gate.consents:
         live = gate.now is not None and is_live(consent, gate.now)
         if live and consent.action == action and consent.target == target:
@@ -168,7 +168,7 @@ def passed(
 
 
 def warned(rule: str, subject: str, says: str, fix: str) -> GateFinding:
-    """Return that a rule holds, with something that a person should know."""
+    """Return that a rule holds, with a warning for a person."""
     return GateFinding(
         rule=rule,
         verdict=Verdict.WARN,
@@ -180,7 +180,7 @@ def warned(rule: str, subject: str, says: str, fix: str) -> GateFinding:
 
 
 def blocked(rule: str, subject: str, says: str, fix: str) -> GateFinding:
-    """Return that what is stated breaks a rule, whatever the lane."""
+    """Return that a stated value breaks a rule, whatever the lane."""
     return GateFinding(
         rule=rule,
         verdict=Verdict.BLOCK,
@@ -217,7 +217,7 @@ def _by_lane(
 
 
 def cannot_tell(gate: Gate, rule: str, subject: str, source: str) -> GateFinding | None:
-    """Return the block of a source that gave no answer; none where it answered."""
+    """Return a block if a source gave no answer; none if it answered."""
     reading = gate_reading_of(gate.facts, source)
     if reading.state is SourceState.FRESH:
         return None
@@ -225,13 +225,13 @@ def cannot_tell(gate: Gate, rule: str, subject: str, source: str) -> GateFinding
 
 
 def unanswered(rule: str, subject: str, reason: str, fix: str = TRY_AGAIN) -> GateFinding:
-    """Return the block of what nobody could tell, whatever the lane: the answer is missing."""
+    """Return a block for a missing answer, whatever the lane."""
     finding = blocked(rule, subject, f"{CANNOT_TELL}: {reason}", fix)
     return finding.model_copy(update={"provenance": "missing"})
 
 
 def asked(gate: Gate, source: str) -> Reading | None:
-    """Return how a source answered; none where it was not asked, as older facts show it."""
+    """Return how a source answered; none if it was not queried, as in older facts."""
     return next((one for one in gate.facts.readings if one.source == source), None)
 
 
@@ -241,7 +241,7 @@ def has_answered(gate: Gate, source: str) -> bool:
 
 
 def option_value(command: tuple[str, ...], option: str) -> str | None:
-    """Return the value that a command gives to an option, when the option stands in it."""
+    """Return the value that a command gives to an option, if it has the option."""
     for position, word in enumerate(command):
         if word == option and position + 1 < len(command):
             return command[position + 1]

@@ -1,4 +1,4 @@
-"""L2 and L8: which code is launched, and that it is the code which runs."""
+"""Launch rules on the commit and the code that runs (L2, L8)."""
 
 import re
 
@@ -34,11 +34,11 @@ from watchkeeper.domain.values.places import lies_below
 _DIGEST = re.compile(r"@sha256:([0-9a-f]{64})\b")
 _IMAGE = re.compile(r"[\w.-]+(?:[:/][\w.-]+)*/[\w./-]+(?::[\w.-]+)?@sha256:[0-9a-f]{64}\b")
 _SHOWN_MAX = 5
-"""Changed files that a finding names."""
+"""Most changed files that a finding names."""
 
 
 def checkout_of(contract: Contract) -> str:
-    """Return the checkout that is held against the commit; empty for none."""
+    """Return the checkout that is compared with the commit; empty for none."""
     if contract.code.worktree:
         return contract.code.worktree
     return contract.working_dir if contract.orchestrator.kind == "local" else ""
@@ -100,7 +100,7 @@ def _wrong_branch(gate: Gate, found: RepositoryFacts) -> GateFinding:
 
 
 def _worktree(gate: Gate) -> GateFinding | None:
-    """Judge the checkout; none where there is none to judge."""
+    """Judge the checkout; none if there is no checkout."""
     path, code = checkout_of(gate.contract), gate.contract.code
     if not path:
         return None
@@ -110,7 +110,7 @@ def _worktree(gate: Gate) -> GateFinding | None:
     tree = gate.facts.worktree
     if tree is None:
         if not code.worktree:
-            return None  # The job's folder is no checkout: then only the commit tells.
+            return None  # The job's folder is no checkout, so only the commit counts.
         says = f"{path} is no checkout of git"
         return blocked("L2", "checkout", says, "state code.worktree as the folder of the checkout")
     if tree.head != code.git_sha:
@@ -195,7 +195,7 @@ def l8(gate: Gate) -> GateFinding:
 
 
 def _bundle(gate: Gate, stated: str) -> GateFinding:
-    """Judge a stated bundle by the orchestrator's own word, where it keeps bundles of its kind."""
+    """Judge a stated bundle by the orchestrator's report, if it keeps bundles of its kind."""
     reading = asked(gate, BUNDLE)
     if reading is None:
         return passed("L8", "bundle", stated)

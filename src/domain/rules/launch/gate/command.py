@@ -1,4 +1,4 @@
-"""L1 and L7: what is run, and until when."""
+"""Launch rules on the command and the final step (L1, L7)."""
 
 import re
 
@@ -19,7 +19,7 @@ _PROGRESS_BAR = re.compile(r"progress|tqdm|\bbar\b", re.IGNORECASE)
 _GUESSED = re.compile(
     r"\b(?:inferred|guess\w*|estimat\w*|assum\w*|about|roughly)\b|~", re.IGNORECASE
 )
-"""How people say that a number was not read anywhere."""
+"""Words by which people say that a number was not read anywhere."""
 
 _REFERENCE = re.compile(r"^\$\{?\w+\}?$")
 
@@ -41,7 +41,7 @@ def secret_places(contract: Contract) -> tuple[str, ...]:
         **{f"ancestors[{n}]": root for n, root in enumerate(contract.ancestors)},
     }
     found = [place for place, text in texts.items() if find_secrets(text) or has_mark(text)]
-    # A secret may stand alone under a telling name: `--api-key abc`, or API_KEY: abc.
+    # A secret may follow a name that reveals it: `--api-key abc`, or API_KEY: abc.
     for name, value in contract.env.items():
         if sensitive_name(name) and value and not _REFERENCE.match(value):
             found.append(f"env.{name}")
@@ -52,7 +52,7 @@ def secret_places(contract: Contract) -> tuple[str, ...]:
 
 
 def l1(gate: Gate) -> GateFinding:
-    """L1: the exact command is stated, and no secret stands in it."""
+    """L1: the exact command is stated and contains no secret."""
     if not gate.plan.command or not "".join(gate.plan.command).strip():
         fix = "state the exact command line under `command`"
         return missing(gate, "L1", "command", "no command line", fix)
@@ -69,7 +69,7 @@ def l1(gate: Gate) -> GateFinding:
 
 
 def l7(gate: Gate) -> GateFinding:
-    """L7: the final step is resolved from config or code, and all that name it agree."""
+    """L7: the final step is resolved from config or code, and all sources of it agree."""
     final = gate.contract.final_step
     if not final.source:
         fix = "state final_step.source: the config key or code that says so"

@@ -1,4 +1,4 @@
-"""What the launched configuration says about retention and retries."""
+"""Retention and retries as given by the launched configuration and command."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ RETENTION: Mapping[str, tuple[str, ...]] = {
     "temporary_every": ("temporary_every", "temporary_interval", "save_interval", "save_every"),
     "keep_last": ("keep_last", "keep_last_n", "max_to_keep", "num_to_keep"),
 }
-"""Names under which training code gives what `checkpoints.*` states; Levanter's are `save_interval`
-and `keep`, a list of `every` and `until`. Only keys that speak of checkpoints are looked at."""
+"""Names in training code for the values of `checkpoints.*`; Levanter's are `save_interval` and
+`keep`, a list of `every` and `until`. Only keys that speak of checkpoints are looked at."""
 
 RETRIES = ("max_restarts", "max_retries_failure", "max_retries_preemption", "max_task_retries")
-"""Options by which a job starts itself again: torchrun's, Iris's and Ray's."""
+"""Options by which a job restarts itself: torchrun's, Iris's and Ray's."""
 
 _SPAN = re.compile(
     r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*"
@@ -30,11 +30,11 @@ _SPAN = re.compile(
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 Found = tuple[str, str]
-"""Where a value stands, and the value."""
+"""The place of a value, and the value."""
 
 
 def config_silence(gate: Gate) -> str:
-    """Return why the configuration gave no answer; empty where it did, or where none is named."""
+    """Return why the configuration gave no answer; empty if it did, or if none is named."""
     if not gate.contract.code.config:
         return ""
     reading = gate_reading_of(gate.facts, CONFIG)
@@ -44,7 +44,7 @@ def config_silence(gate: Gate) -> str:
 
 
 def retention_read(gate: Gate, name: str) -> Found | None:
-    """Return one part of the checkpoint policy as command or configuration give it."""
+    """Return one part of the checkpoint policy, as the command or configuration gives it."""
     forms = RETENTION[name]
     for place, key, value in _values(gate):
         if "checkpoint" in key.lower() and _last(key) in forms:
@@ -55,7 +55,7 @@ def retention_read(gate: Gate, name: str) -> Found | None:
 
 
 def retries_read(gate: Gate) -> Found | None:
-    """Return the option by which the job would start itself again; none where it does not."""
+    """Return the option by which the job would restart itself; none if it does not."""
     for place, key, value in _values(gate):
         if _last(key) in RETRIES and value.isdigit() and int(value):
             return place, value
@@ -63,7 +63,7 @@ def retries_read(gate: Gate) -> Found | None:
 
 
 def differs(stated: object, read: str) -> bool:
-    """Say whether two values of one part differ; what cannot be compared does not.
+    """Say whether two values of one part differ; values that cannot be compared do not.
 
     >>> differs("15m", "900s"), differs("15 min", "10m"), differs(10, "10"), differs(10, "2")
     (False, True, False, True)
@@ -73,14 +73,14 @@ def differs(stated: object, read: str) -> bool:
     one, other = _span(str(stated)), _span(read)
     if one is None or other is None:
         return False
-    # A bare number may count steps or seconds: then only the number tells.
+    # A bare number may count steps or seconds, so only the number is compared.
     if "" in (one[1], other[1]):
         return one[0] != other[0]
     return one != other
 
 
 def source_is_nowhere(contract: Contract, config: Mapping[str, str], source: str) -> bool:
-    """Say whether a name that looks like a key is in no configuration that was read.
+    """Say whether a name that looks like a key is missing from the configuration read.
 
     >>> from watchkeeper.domain.rules.launch.gate.configured import _KEY
     >>> [bool(_KEY.fullmatch(name)) for name in ("trainer.num_train_steps", "train.py:40", "steps")]
@@ -109,7 +109,7 @@ def _values(gate: Gate) -> Iterable[tuple[str, str, str]]:
 
 
 def _last(key: str) -> str:
-    """Return what a key is called, without its place and without the word checkpoint before it.
+    """Return the last part of a key, without a leading word checkpoint.
 
     >>> _last("--checkpoint-keep-last"), _last("trainer.checkpointer.save_interval")
     ('keep_last', 'save_interval')
@@ -119,7 +119,7 @@ def _last(key: str) -> str:
 
 
 def _every(value: str) -> str:
-    """Return the interval that holds in the end, of Levanter's list."""
+    """Return the final interval of Levanter's list."""
     try:
         listed: Any = parse_json(value)
     except ValueError:

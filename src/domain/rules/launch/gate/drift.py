@@ -1,4 +1,7 @@
-"""L14: a relaunch is the same training, or a human says what changed."""
+"""Configuration drift of a relaunch (L14).
+
+A relaunch must be the same training as the instance before, or a human approves the change.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -63,8 +66,8 @@ MATERIAL: tuple[tuple[str, str], ...] = (
     ("model", "*hidden*"),
     ("model", "*heads*"),
 )
-"""What a key is about, by the first glob of its name: the identity of the run, its packages, then
-the list of the written procedure, and models."""
+"""The subject of a key, by the first glob that matches its name: the identity of the run, its
+packages, then the list of the written procedure, and models."""
 
 IMMATERIAL: tuple[str, ...] = (
     "env.NCCL_DEBUG",
@@ -80,7 +83,7 @@ IMMATERIAL: tuple[str, ...] = (
     "config.*description*",
     "hardware.region",
 )
-"""Keys that cannot change what is trained."""
+"""Keys that cannot change training."""
 
 _SHOWN_MAX = 4
 _VALUE_MAX = 200
@@ -89,7 +92,7 @@ _OPTION = re.compile(r"^(?:--?)?(?P<name>[A-Za-z_][\w./-]*)(?:=(?P<value>.*))?$"
 
 
 def l14(gate: Gate) -> GateFinding:
-    """L14: nothing material differs from the instance before, unless a human approved just that."""
+    """L14: nothing material differs from the instance before, unless a human approved it."""
     code = gate.contract.code
     unread = cannot_tell(gate, "L14", "configuration", CONFIG) if code.config else None
     if unread is not None:
@@ -117,15 +120,15 @@ def l14(gate: Gate) -> GateFinding:
         Difference(key=key, about=ruled[key], before=old[:_VALUE_MAX], after=new[:_VALUE_MAX])
         for key, (old, new) in differing.items()
     ]
-    # What is material comes first, so that the bound cuts off what matters least.
+    # Material differences come first, so the limit cuts off the least important ones.
     listed.sort(key=lambda one: not one.about)
     return finding.model_copy(update={"differs": tuple(listed[:_DIFFERENCES_MAX])})
 
 
 def _ruled(key: str, gate: Gate) -> str:
-    """Return what a difference is about; empty where it cannot change training."""
+    """Return the subject of a difference; empty if it cannot change training."""
     if key == "plan.git_sha" and gate.fix == gate.plan.git_sha:
-        return ""  # Its files were ruled on, one by one, when the fix was reported (R5).
+        return ""  # Its files were judged one by one when the fix was reported (R5).
     return about(key, gate.contract)
 
 
@@ -137,14 +140,14 @@ def _judged(
 ) -> GateFinding:
     if not material:
         return _same(gate, prior.plan.instance, differing)
-    told = _told(material, gate.contract)
+    changes = _change_line(material, gate.contract)
     approval = next((a for a in gate.approvals if a.digest == plan_digest(gate.plan)), None)
     if approval is not None:
-        says = f"{approval.by} approved with {approval.name}: {told}"
+        says = f"{approval.by} approved with {approval.name}: {changes}"
         return warned("L14", "configuration", says, "the change is recorded with the preflight")
     others = sorted(differing.keys() - material.keys())
     also = f"; not material: {', '.join(others[:_SHOWN_MAX])}" if others else ""
-    says = f"differs from {prior.plan.instance}: {told}{also}"
+    says = f"differs from {prior.plan.instance}: {changes}{also}"
     fix = (
         "put it back; what changes training needs a new run id. What cannot change it is named "
         "under policy.immaterial_keys"
@@ -164,7 +167,7 @@ def _same(gate: Gate, before: str, differing: Mapping[str, tuple[str, str]]) -> 
 
 
 def launched(contract: Contract, plan: LaunchPlan, config: Mapping[str, str]) -> dict[str, str]:
-    """Return all that says what an instance trains: dotted key to value."""
+    """Return all values that define an instance's training: dotted key to value."""
     said = {f"option.{name}": value for name, value in options_of(plan.base_command).items()}
     said |= {f"env.{name}": value for name, value in plan.env.items()}
     said |= {f"config.{name}": value for name, value in config.items()}
@@ -183,17 +186,17 @@ def launched(contract: Contract, plan: LaunchPlan, config: Mapping[str, str]) ->
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return the keys whose values differ, each with both; what is absent is `(absent)`."""
+    """Return the keys whose values differ, with both values; a missing one is `(absent)`."""
     keys = sorted(before.keys() | after.keys())
     pairs = {key: (before.get(key, "(absent)"), after.get(key, "(absent)")) for key in keys}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def about(key: str, contract: Contract) -> str:
-    """Return what a key that differs is about; empty where it cannot change training.
+    """Return the subject of a differing key; empty if it cannot change training.
 
-    The contract's own lists come first. A key that nobody ruled on is material: what is not known
-    to be harmless is not relaunched as if it were.
+    The contract's own lists come first. An unknown key is material: a change not known to be
+    harmless must not be relaunched as harmless.
     """
     names = _names(key)
     if _matches(names, contract.policy.immaterial_keys):
@@ -209,7 +212,7 @@ def about(key: str, contract: Contract) -> str:
 
 
 def _names(key: str) -> tuple[str, ...]:
-    """Return the forms in which a key may be named: whole, without its place, and its last part."""
+    """Return the forms of a key's name: whole, without its place, and its last part."""
     bare = key.partition(".")[2].lstrip("-")
     forms = (key, bare, bare.replace("-", "_"), bare.rpartition(".")[2])
     return tuple(dict.fromkeys(forms))
@@ -223,7 +226,7 @@ def _matches(names: Iterable[str], globs: Iterable[str]) -> bool:
 
 
 def options_of(command: tuple[str, ...]) -> dict[str, str]:
-    """Take a command apart: options with their values, and the other words by their place.
+    """Parse a command: options with their values, and the other words by position.
 
     >>> options_of(("python", "train.py", "--lr", "3e-4", "seed=1", "--fast"))
     {'word 0': 'python', 'word 1': 'train.py', '--lr': '3e-4', 'seed': '1', '--fast': 'given'}
@@ -244,13 +247,13 @@ def options_of(command: tuple[str, ...]) -> dict[str, str]:
         else:
             name, value = f"word {words}", word
             words += 1
-        # What is given twice counts twice: order and number matter to the program.
+        # A repeated option counts twice: order and number matter to the program.
         found[name] = f"{found[name]}, {value}" if name in found else value
         position += 1
     return found
 
 
-def _told(material: Mapping[str, tuple[str, str]], contract: Contract) -> str:
+def _change_line(material: Mapping[str, tuple[str, str]], contract: Contract) -> str:
     shown = [
         f"{key} ({about(key, contract)}) {old[:60]} -> {new[:60]}"
         for key, (old, new) in list(material.items())[:_SHOWN_MAX]

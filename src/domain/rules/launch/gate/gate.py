@@ -1,7 +1,8 @@
-"""The launch gate: all L rules over the contract, the plan and facts.
+"""The launch gate, which runs all L rules.
 
-The rules themselves stand in `command`, `code`, `place`, `identity`,
-`people` and `drift`; how much must be stated in which lane stands in `lanes`.
+Each rule is a plain function over the contract, the plan and facts. The rules are in `command`,
+`code`, `place`, `identity`, `people` and `drift`. `lanes` says how much must be stated in each
+lane.
 """
 
 from watchkeeper.domain.rules.launch.gate.base import (
@@ -23,11 +24,11 @@ from watchkeeper.domain.values.contract.plan import GateFinding, Verdict
 __all__ = ["Gate", "blocks", "covering_approval", "preflight", "secret_places"]
 
 _PAUSING = frozenset({"L2", "L3", "L4", "L5", "L8"})
-"""Code lineage, output identity and checkpoint policy: unclear ones pause a launch."""
+"""Rules on code lineage, output identity and checkpoint policy: if unclear, a launch pauses."""
 
 
 def preflight(gate: Gate) -> tuple[GateFinding, ...]:
-    """Hold a plan against every launch rule; one finding for each, in the order of their ids."""
+    """Check a plan against every launch rule; one finding for each, in the order of ids."""
     before = (l1, l2, l3, l4, l5, l6, l7, l8, l9, l10, l11, l12, l13, l14, l15)
     findings = tuple(rule(gate) for rule in before)
     last = l17(gate)
@@ -40,10 +41,10 @@ def blocks(findings: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
 
 
 def l16(gate: Gate, findings: tuple[GateFinding, ...]) -> GateFinding:
-    """L16: whatever is inferred says so, and what identifies the run is not left unclear.
+    """L16: inferred values are marked, and the run's identity is clear.
 
     Args:
-        gate: What was judged.
+        gate: The input that was judged.
         findings: The answers of all other rules.
     """
     open_ = [f for f in findings if f.verdict is not Verdict.BLOCK]

@@ -1,4 +1,4 @@
-"""L4, L5, L15 and L17: identity, retention, retry owner and cost."""
+"""Launch rules on tracker id, retention, retries and cost (L4, L5, L15, L17)."""
 
 import re
 from collections.abc import Mapping
@@ -30,14 +30,14 @@ HERO_FLOPS = 1e22
 """Runs of this many model FLOPs or more are hero runs by the written procedure's rule of thumb."""
 
 FLOPS_PER_PARAMETER_AND_TOKEN = 6
-"""Of a forward and a backward pass: the 6ND heuristic."""
+"""FLOPs of a forward and a backward pass, by the 6ND heuristic."""
 
 TRACKER_ID_MAX = 128
-"""The longest run id that W&B takes."""
+"""The longest run id that W&B accepts."""
 
 KEEP_DEEP = 10
 KEEP_SHALLOW = 5
-"""Temporary checkpoints kept: what the written procedure suggests, and what storage allows."""
+"""Temporary checkpoints to keep: suggested by the procedure, and allowed by storage."""
 
 _COST_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "parameters": ("parameters", "num_parameters", "num_params", "n_params"),
@@ -45,7 +45,7 @@ _COST_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "batch_size": ("batch_size", "train_batch_size", "global_batch_size"),
     "sequence_length": ("sequence_length", "seq_len", "seq_length", "max_seq_len"),
 }
-"""Names under which configurations give what the cost is made of."""
+"""Names in configurations for the factors of the cost."""
 
 _NUMBER = re.compile(
     r"(?P<number>[0-9][0-9_]*(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)(?P<unit>[kmbt]?)", re.I
@@ -54,7 +54,7 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
 def l4(gate: Gate) -> GateFinding:
-    """L4: the tracker's identity is stated, and means this run alone."""
+    """L4: the tracker's identity is stated and unique to this run."""
     tracker = gate.contract.tracker
     stated = {"id": tracker.id, "display_name": tracker.display_name, "resume": tracker.resume}
     lacking = [f"tracker.{name}" for name, value in stated.items() if not value]
@@ -81,7 +81,7 @@ def l4(gate: Gate) -> GateFinding:
 
 
 def _fixed_for_all(gate: Gate) -> str:
-    """Say what keeps instances from having ids of their own; empty where nothing does."""
+    """Say what prevents instances from having their own ids; empty if nothing does."""
     plan = gate.plan
     if len(plan.tracker_id) > TRACKER_ID_MAX:
         return f"{plan.tracker_id} is longer than {TRACKER_ID_MAX} characters"
@@ -109,7 +109,7 @@ def _ambiguity(gate: Gate, identity: str) -> GateFinding:
 
 
 def l5(gate: Gate) -> GateFinding:
-    """L5: what is kept for recovery and for good was chosen."""
+    """L5: retention for recovery and permanent retention were chosen."""
     part = gate.contract.checkpoints
     stated = {
         "permanent_every_steps": part.permanent_every_steps,
@@ -156,7 +156,7 @@ def l5(gate: Gate) -> GateFinding:
 
 
 def l15(gate: Gate) -> GateFinding:
-    """L15: exactly one owner of retries is named, and it can do them."""
+    """L15: exactly one owner of retries is named, and it can retry."""
     owner = gate.contract.retries.owner
     kind = gate.contract.orchestrator.kind
     if owner is None:
@@ -178,7 +178,7 @@ def l15(gate: Gate) -> GateFinding:
 
 
 def l17(gate: Gate) -> GateFinding:
-    """L17: a run that costs as much as a hero run is launched as one, or the DRI says why not."""
+    """L17: a run with the cost of a hero run uses that lane, or the DRI says why not."""
     cost, stated = estimated_flops(gate.contract, gate.facts.config)
     lane = gate.contract.lane
     silence = config_silence(gate)
@@ -204,7 +204,7 @@ def l17(gate: Gate) -> GateFinding:
 
 
 def estimated_flops(contract: Contract, config: Mapping[str, str]) -> tuple[float | None, bool]:
-    """Return the model FLOPs of a run by 6ND, and whether the contract states all of it.
+    """Return the model FLOPs of a run by 6ND, and whether the contract states all factors.
 
     Args:
         contract: The run's contract.
@@ -235,7 +235,7 @@ def estimated_flops(contract: Contract, config: Mapping[str, str]) -> tuple[floa
 
 
 def _configured(contract: Contract, config: Mapping[str, str], name: str) -> float | None:
-    """Return a number of the configuration or the command; none where neither gives it."""
+    """Return a number from the configuration or the command; none if neither gives it."""
     for option in _COST_OPTIONS[name]:
         for form in (f"--{option}", f"--{option.replace('_', '-')}", option):
             value = option_value(contract.command, form)

@@ -1,4 +1,4 @@
-"""L9, L11, L12 and L13: owner, approval, logbook and issue, watch."""
+"""Launch rules on DRI, approval, logbook and watch (L9, L11, L12, L13)."""
 
 from watchkeeper.domain.rules.launch.gate.base import (
     CANNOT_TELL,
@@ -52,12 +52,12 @@ def l9(gate: Gate) -> GateFinding:
     fix = f"let {dri} approve it: that is the contact on record"
     if approval is not None and gate.contract.lane in (Lane.HERO, Lane.DAILY):
         return blocked("L9", "DRI", says, fix)
-    # Without any approval L11 asks for one, and the DRI's own is the contact.
+    # Without any approval L11 asks for one, and an approval by the DRI proves contact.
     return warned("L9", "DRI", says, fix)
 
 
 def _unable(gate: Gate, dri: str) -> GateFinding | None:
-    """Judge whether this home knows the DRI as a human; none where it does, or was not asked."""
+    """Judge whether this home lists the DRI as a human; none if it does, or was not queried."""
     launcher, reading = gate.launcher, asked(gate, HOME)
     if launcher is not None and launcher.principal == dri and launcher.kind == "human":
         return None
@@ -77,7 +77,7 @@ def _unable(gate: Gate, dri: str) -> GateFinding | None:
 
 
 def l11(gate: Gate) -> GateFinding:
-    """L11: a human allowed this plan."""
+    """L11: a human approved this plan."""
     approval = covering_approval(gate.approvals, gate.plan)
     if approval is None:
         fix = f"watchkeeper approve {gate.plan.run} --plan {short(plan_digest(gate.plan))}"
@@ -92,7 +92,7 @@ def l12(gate: Gate) -> GateFinding:
     if not has_answered(gate, LOGBOOK) or facts is None:
         reason = gate_reading_of(gate.facts, LOGBOOK).reason
         if gate.is_relaunch:
-            # It stands there since the launch, and is brought up to date as soon as that can be.
+            # It has been there since the launch, and is updated as soon as possible.
             says = f"{place} cannot be reached now: {reason}"
             return warned("L12", "logbook", says, "nothing: it is pushed when the remote answers")
         return unanswered("L12", "logbook", reason, f"nothing was submitted; {LAUNCH_AGAIN}")
@@ -104,7 +104,7 @@ def l12(gate: Gate) -> GateFinding:
     if facts.after_approval:
         held = f"{place}, pushed after approval"
         if is_allowed(gate.approvals, gate.waivers, gate.plan):
-            # The approval came after the look at it, and the submit waits for the push.
+            # The approval came after the logbook was checked, and the submit waits for the push.
             return blocked("L12", "logbook", f"{place} is not pushed yet", LAUNCH_AGAIN)
     if contract.issue == "none":
         says = f"no issue, by a waiver in the contract; {held}"
@@ -113,7 +113,7 @@ def l12(gate: Gate) -> GateFinding:
 
 
 def l13(gate: Gate) -> GateFinding:
-    """L13: a watch is arranged, or declined in so many words."""
+    """L13: a watch is arranged, or declined explicitly."""
     watch = gate.contract.watch
     if watch.declined:
         fix = "nobody will notice a crash; state watch.holder to have it watched"
@@ -127,7 +127,7 @@ def l13(gate: Gate) -> GateFinding:
 
 
 def _kept(gate: Gate, holder: str) -> GateFinding:
-    """Judge whether the built-in loop, where it is to hold the watch, runs in this home."""
+    """Judge whether the built-in loop runs in this home, if it must hold the watch."""
     reading = asked(gate, HOME)
     if holder != SERVICE or reading is None:
         return passed("L13", "watch", f"held by {holder}")

@@ -1,4 +1,4 @@
-"""L3, L6 and L10: where it writes, what it starts from, and on which machines."""
+"""Launch rules on output root, start point and machines (L3, L6, L10)."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from watchkeeper.domain.values.observation.gate_facts import (
 from watchkeeper.domain.values.places import contract_root, is_local, lies_below, region_in
 
 WRITES_FRESH = timedelta(minutes=15)
-"""What was written into an output root this lately may come from a live job."""
+"""Age below which a write into an output root may come from a live job."""
 
 _STEP_FOLDER = re.compile(r"(?:^|/)step-(\d+)/?$")
 _URL_OR_ABSOLUTE = re.compile(r"^(?:/|[a-z][a-z0-9+.-]*://)")
@@ -41,14 +41,14 @@ _MACHINES = re.compile(
     r"(?:-[0-9]+(?:gb|g)?)?(?:x[0-9]+)?)(?![\w-])",
     re.IGNORECASE,
 )
-"""TPU types as Google names them, such as `v5p-1024`, and the accelerators that people name."""
+"""TPU types by Google's names, such as `v5p-1024`, and accelerators by common names."""
 
 Known = tuple[str, Literal["stated", "inferred", "missing"]]
-"""A value and where it comes from."""
+"""A value and its source."""
 
 
 def hardware_region(contract: Contract) -> Known:
-    """Return where the machines are: as stated, else by the cluster's name."""
+    """Return the region of the machines: as stated, else from the cluster's name."""
     if contract.hardware.region:
         return contract.hardware.region.lower(), "stated"
     named = region_in(contract.orchestrator.cluster)
@@ -73,7 +73,7 @@ def _fits(bucket: str, machines: str) -> bool:
 
 
 def l3(gate: Gate) -> GateFinding:
-    """L3: the output root is pinned, in the right region, and nobody else's."""
+    """L3: the output root is pinned, in the right region, and used by no other run."""
     root = gate.contract.output_root
     if not _URL_OR_ABSOLUTE.match(root):
         fix = "state an absolute path or a URL; nothing derived is launched"
@@ -94,7 +94,7 @@ def l3(gate: Gate) -> GateFinding:
 
 
 def _unused(gate: Gate) -> GateFinding | None:
-    """Judge what a first instance meets: an old root, or a job under its own id."""
+    """Check for an old root, or a job under the same id, before a first instance."""
     for source in (STORE, ORCHESTRATOR):
         silent = cannot_tell(gate, "L3", "output root", source)
         if silent is not None:
@@ -116,7 +116,7 @@ def _unused(gate: Gate) -> GateFinding | None:
 
 
 def _old_checkpoints(gate: Gate) -> str:
-    """Say which checkpoints the root holds that this run does not start from; empty without any."""
+    """Name checkpoints in the root that this run does not start from; empty if none."""
     store, root = gate.facts.store, gate.contract.output_root
     if store is None or not store.complete or lies_below(gate.contract.initialize_from, root):
         return ""
@@ -124,7 +124,7 @@ def _old_checkpoints(gate: Gate) -> str:
 
 
 def fresh_write(store: StoreFacts | None, now: datetime | None) -> str:
-    """Say what was written into the output root just now; empty where nothing was found."""
+    """Describe recent writes into the output root; empty if there are none."""
     if store is None or store.written_at is None or now is None:
         return ""
     ago = max(now - store.written_at, timedelta(0))
@@ -163,14 +163,14 @@ def _invalid(gate: Gate, bucket: str, machines: str, *, known: bool) -> GateFind
     if known:
         return blocked("L3", "region", says, fix)
     finding = inferred(gate, "L3", "region", f"{says}, by their names", fix)
-    # Two names that disagree are worse than one that was not stated.
+    # Two names that disagree are worse than a missing one.
     hero = finding.verdict is Verdict.WARN
     worse = Verdict.BLOCK if hero else Verdict.WARN
     return finding.model_copy(update={"verdict": worse, "fix": fix})
 
 
 def l6(gate: Gate) -> GateFinding:
-    """L6: what it starts from is complete, of a known lineage, and in the right place."""
+    """L6: the start checkpoint is complete, of a known lineage, and in the right place."""
     wanted = gate.plan.resume_from
     if not wanted:
         return passed("L6", "initialize_from", "none: starts from scratch")
@@ -228,12 +228,12 @@ def _lineage(gate: Gate, wanted: str, found: CheckpointFacts) -> GateFinding:
 
 
 def _is_left(found: CheckpointFacts, at: datetime) -> bool:
-    """Say whether a checkpoint was written before its lineage was left; without a time it was."""
+    """Say whether a checkpoint predates the end of its lineage; without a time it does."""
     return found.written_at is None or found.written_at <= at
 
 
 def _elsewhere(gate: Gate, wanted: str, step: str) -> GateFinding | None:
-    """Return what is wrong with the checkpoint's region; none where nothing is known to be."""
+    """Return what is wrong with the checkpoint's region; none if nothing is."""
     if is_local(wanted):
         return None
     own = lies_below(wanted, gate.contract.output_root)
@@ -289,7 +289,7 @@ def _kind(gate: Gate) -> str:
 
 
 def _shown(has: HardwareFacts | None) -> str:
-    """Return what an orchestrator has, such as `8 x TPU-V4 on 2 machines`."""
+    """Describe an orchestrator's machines, such as `8 x TPU-V4 on 2 machines`."""
     if has is None:
         return ""
     parts = [f"{count} x {name}" for name, count in sorted(has.accelerators.items())]
@@ -297,10 +297,10 @@ def _shown(has: HardwareFacts | None) -> str:
 
 
 def _among(stated: str, accelerators: Mapping[str, int]) -> bool:
-    """Say whether one of the accelerators may be what people call by a name.
+    """Say whether a stated name may mean one of the accelerators.
 
-    Names differ: `v5p-1024` is Ray's `TPU-V5P`, `8xh100-80gb` its `H100`. What only says that
-    there are GPUs contradicts no name.
+    Names differ: `v5p-1024` is Ray's `TPU-V5P`, `8xh100-80gb` its `H100`. A report that only
+    mentions GPUs contradicts no name.
     """
     words = set(re.findall(r"[a-z]+[0-9]+[a-z]*", stated.lower()))
     for name in accelerators:
