@@ -1,4 +1,4 @@
-"""Ends that may be intended although no stop is on record (R14)."""
+"""R14 and R19: an end that may be wanted, and an end with a second writer."""
 
 from datetime import timedelta
 
