@@ -91,7 +91,7 @@ LIVE_TEXTS = (
         "Notify, with each difference; the relaunch waits for the DRI (R19), whether an act "
         "expects it or not. It clears when the gate finds no drift; what "
         "is not read clears nothing.",
-        "watchkeeper.domain.rules.seal.findings",
+        "watchkeeper.domain.rules.launch.drift_finding",
         f"{_WRONG}: Config drift on relaunch",
     ),
     RuleText(
