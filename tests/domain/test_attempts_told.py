@@ -7,7 +7,7 @@ import pytest
 
 from tests.domain.decision_scenes import KEEP, trained
 from tests.domain.ends import attempt
-from tests.domain.given import Answer, History
+from tests.domain.given import Answer, History, decided
 from tests.domain.looking import look
 from tests.domain.samples import exited, job, killed
 from watchkeeper.domain.rules.ends.unscheduled import is_unscheduled
@@ -480,3 +480,14 @@ def test_two_preemptions_have_one_fingerprint_and_a_silent_exit_has_another() ->
     lost = [ended(FAILED, attempt(n, f"w-{n}", **PREEMPTED)).the(FailureClassified) for n in (1, 2)]
     silent = ended(FAILED).the(FailureClassified)
     assert lost[0].fingerprint == lost[1].fingerprint != silent.fingerprint
+
+
+@pytest.mark.parametrize("state", [AttemptState.PREEMPTED, AttemptState.WORKER_FAILED])
+@pytest.mark.parametrize("said", ["", "cancelled", "Job cancelled via API"])
+def test_a_task_that_lost_its_machine_makes_no_stop_of_its_job_a_failure(
+    state: AttemptState, said: str
+) -> None:
+    # Ray gives no times for the restarts of its actors.
+    lost = attempt(0, "n1", state=state, worker_failure=True)
+    answer = ended(job(JobState.STOPPED, message=said), lost)
+    assert decided(answer) == (Action.ESCALATE, "R14")

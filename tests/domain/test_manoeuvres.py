@@ -121,6 +121,24 @@ def test_any_bad_end_after_the_request_is_the_one_that_was_asked_for(end: Any) -
     assert decided(history.fail(end, step=1100, found=KEPT)) == (Action.RELAUNCH, "R18")
 
 
+@pytest.mark.parametrize("step", [5155, 6000])
+def test_no_relaunch_that_was_asked_for_goes_beyond_the_final_step(step: int) -> None:
+    history = story(Running)
+    history.tell(relaunch(history))
+    answer = history.fail(STOPPED, step=step, found=listing(5155))
+    assert decided(answer) == (Action.VERIFY, "R15")
+    assert isinstance(history.run.phase, Finished)
+
+
+def test_a_final_checkpoint_that_the_store_shows_late_ends_what_was_asked_for() -> None:
+    history = story(Running)
+    history.tell(relaunch(history))
+    history.fail(STOPPED, step=5154, without=("checkpoints",))
+    assert history.decision is None
+    answer = history.later(timedelta(minutes=5)).check(STOPPED, step=5154, found=listing(5155))
+    assert decided(answer) == (Action.VERIFY, "R15")
+
+
 def test_a_job_that_ends_well_before_its_planned_end_is_finished() -> None:
     history = story(Running)
     history.tell(relaunch(history))

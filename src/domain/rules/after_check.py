@@ -57,8 +57,15 @@ from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.health import DRIFTED, UNACCOUNTED, FindingOpened, FindingRaised
 from watchkeeper.domain.run.launch import InstanceEnded
 from watchkeeper.domain.run.open_questions import cleared
+from watchkeeper.domain.run.operator import RelaunchRequested
 from watchkeeper.domain.run.phases import Interrupted
-from watchkeeper.domain.run.queries import end_at, escalation_of, source_is_fresh, stopping_point
+from watchkeeper.domain.run.queries import (
+    asked_of,
+    end_at,
+    escalation_of,
+    source_is_fresh,
+    stopping_point,
+)
 from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.run.run import Run, contract_of, dri_of
 from watchkeeper.domain.run.unverified_checkpoints import (
@@ -204,7 +211,7 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
             evidence=(describe_end(job),),
         )
         return [*events, decision, RunStopped(reason=f"stopped by {run.operator.stop}")]
-    planned = decide_asked(apply_pending(run, events, command), check)
+    planned = _as_asked(apply_pending(run, events, command), check)
     if planned is not None:
         return events + planned
     ended_at = job.ended_at or command.now
@@ -274,7 +281,7 @@ def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tup
 
 def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
     """Decide on an end whose decision waited for a source."""
-    planned = decide_asked(run, check)
+    planned = _as_asked(run, check)
     if planned is not None:
         return planned
     if not run.failures or run.failures[-1].instance != check.instance:
@@ -313,16 +320,34 @@ def _decide_on_validated(run: Run, check: CheckRecorded, command: Command) -> li
 def _decide(
     run: Run, check: CheckRecorded, evidence: tuple[str, ...], command: Command
 ) -> list[RunEvent]:
-    instance = run.instances[-1]
-    if instance.end is not None and has_reached_the_end(run, check):
-        # The orchestrator's state does not matter: the verification of the seal says what is
-        # missing.
-        verified = verify_end(run, check.instance, instance.end)
-        return [verified, RunFinished(instance=check.instance, step=instance.step_best)]
+    verified = _verified_at_the_end(run, check)
+    if verified:
+        return verified
     decision = recover(Case(run, run.failures[-1], evidence, check, command.now))
     if decision is None:
         return []
     return [decision, *escalation_of(run, decision), *proposed_with(run, decision)]
+
+
+def _as_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
+    """Return what follows from a person's request at an end; `None` without a request.
+
+    A relaunch at the final step could only train beyond it, so the end is verified instead.
+    """
+    if isinstance(asked_of(run), RelaunchRequested):
+        verified = _verified_at_the_end(run, check)
+        if verified:
+            return verified
+    return decide_asked(run, check)
+
+
+def _verified_at_the_end(run: Run, check: CheckRecorded) -> list[RunEvent]:
+    """Return the verification of an end at the final step, whatever the orchestrator calls it."""
+    instance = run.instances[-1]
+    if instance.end is None or not has_reached_the_end(run, check):
+        return []
+    verified = verify_end(run, check.instance, instance.end)
+    return [verified, RunFinished(instance=check.instance, step=instance.step_best)]
 
 
 def _notify(run: Run, found: FindingOpened | FindingRaised, check: CheckRecorded) -> list[RunEvent]:

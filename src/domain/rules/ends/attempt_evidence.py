@@ -118,9 +118,13 @@ def attempt_claims(found: Classified, check: CheckRecorded, job: JobFacts) -> Cl
     )
 
 
-def machine_was_taken(check: CheckRecorded, job: JobFacts) -> bool:
-    """Say whether the orchestrator reports that a machine was lost or taken."""
-    return is_infrastructure_end(job) or _lost_its_machine(first_failed(check), job)
+def machine_was_taken(job: JobFacts) -> bool:
+    """Say whether the orchestrator's report on the job says that a machine was lost or taken.
+
+    The states of its tasks do not count: a task may have lost its machine long before somebody
+    stopped the job.
+    """
+    return is_infrastructure_end(job) or _lost_its_machine(None, job)
 
 
 def _lost_its_machine(first: AttemptFacts | None, job: JobFacts) -> bool:

@@ -37,7 +37,7 @@ def r14_stopped(case: Case) -> DecisionMade | None:
     """
     instance = case.run.instances[-1]
     end = instance.end
-    if end is None or end.state is not JobState.STOPPED or machine_was_taken(case.check, end):
+    if end is None or end.state is not JobState.STOPPED or machine_was_taken(end):
         return None
     if policy_of(contract_of(case.run)).stopped == "failure":
         return None
