@@ -17,6 +17,7 @@ from watchkeeper.adapters.judge.lines import answer_line
 from watchkeeper.adapters.messages_file import read_messages
 from watchkeeper.adapters.ray.export_log import job_of
 from watchkeeper.adapters.trackers.jsonl import JsonlTracker
+from watchkeeper.adapters.trackers.wandb_offline_history import newest_rows
 from watchkeeper.domain.reading.progress.progress import parse_progress, parse_startup
 from watchkeeper.domain.reading.tracebacks import ends_in, raised_in
 from watchkeeper.domain.reading.tracker_links import parse_tracker_links
@@ -72,6 +73,27 @@ def messages_file(_: Path) -> Callable[[str], Any]:
     return read
 
 
+def wandb_history(_: Path) -> Callable[[str], Any]:
+    good = '{"type":"history","history":{"item":{"loss":2.5},"step":{"num":7}}}'
+
+    def read(line: str) -> None:
+        text = json.dumps(line)
+        rows, unreadable = newest_rows(
+            [
+                good,
+                '{"type":"history","history":' + line,
+                '{"type":"history","history":{"item":{"loss":' + text + '},"step":{"num":8}}}',
+                '{"type":"history","history":{"item":' + text + ',"step":{"num":9}}}',
+                '{"type":"history","history":{"item":{"a":1},"step":{"num":' + text + "}}}",
+            ]
+        )
+        assert rows[0] == [7, None, None, {"loss": 2.5}]
+        # A bad row is that row alone, and counted.
+        assert (len(rows), unreadable) == (2, 3)
+
+    return read
+
+
 READERS: dict[str, Callable[[Path], Callable[[str], Any]]] = {
     "progress": lambda _: parse_progress,
     "start-up": lambda _: lambda line: parse_startup([line]),
@@ -85,6 +107,7 @@ READERS: dict[str, Callable[[Path], Callable[[str], Any]]] = {
         lambda line: parse_metadata(line.encode("utf-8", "replace"), "/x/step-1", 1)
     ),
     "tracker file": tracker_file,
+    "W&B's offline history": wandb_history,
     "messages": messages_file,
     "export log": lambda _: lambda line: job_of({"runtime_env_json": line}),
     "judge": lambda _: lambda line: answer_line(line, SCRUBBER),

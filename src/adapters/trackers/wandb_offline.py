@@ -246,7 +246,10 @@ def history_rows(source: str, file: Path, limit: timedelta) -> tuple[Row, ...]:
     if ended.code != 0:
         last = ended.err.strip().splitlines()[-1:] or [f"it ended with {ended.code}"]
         raise Unavailable(source, f"wandb leet {version}: {last[0][:_SAYS_MAX]}")
-    return tuple(map(row_of, parse_json(ended.out)["rows"]))
+    answer = parse_json(ended.out)
+    if answer["unreadable"]:
+        logger.warning("%s: %d rows of %s are unreadable", source, answer["unreadable"], file)
+    return tuple(map(row_of, answer["rows"]))
 
 
 def _stamp(file: Path) -> _Stamp | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from watchkeeper.adapters.trackers.metric_points import chosen
+from watchkeeper.domain.values.json_text import parse_json
 from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX
 
 _MARK = '"type":"history"'
@@ -25,31 +26,51 @@ def main() -> None:
     # The parent ends our whole group at the limit, including this child.
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as tool:
         assert tool.stdout is not None, "a pipe was asked for"
-        rows = newest_rows(tool.stdout)
+        rows, unreadable = newest_rows(tool.stdout)
     if tool.returncode != 0:
         sys.exit(tool.returncode)
-    json.dump({"rows": rows}, sys.stdout)
+    json.dump({"rows": rows, "unreadable": unreadable}, sys.stdout)
 
 
-def newest_rows(lines: Iterable[str]) -> list[list[Any]]:
-    """Return the newest rows among records: W&B's number, the own step, the time, the values.
+def newest_rows(lines: Iterable[str]) -> tuple[list[list[Any]], int]:
+    """Return the newest rows among records, and how many records cannot be read.
+
+    Each row holds W&B's number, the own step, the time, and the numbers and texts that were logged.
 
     Raises:
-        KeyError: A record is not what was tested; so are `TypeError` and `ValueError`.
+        ValueError: No record of the history can be read: the tool prints another form.
     """
     newest: deque[list[Any]] = deque(maxlen=HISTORY_POINTS_MAX)
+    unreadable = 0
     for line in lines:
         if _MARK not in line[:60]:
             continue
-        record: dict[str, Any] = json.loads(line)["history"]
-        item: dict[str, Any] = record["item"]
-        number = int(record["step"]["num"])
-        values = {n: v for n, v in item.items() if not n.startswith("_") and n != "global_step"}
-        newest.append([number, item.get("global_step"), item.get("_timestamp"), values])
+        try:
+            newest.append(_row(parse_json(line)["history"]))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            unreadable += 1
+    if unreadable and not newest:
+        raise ValueError(f"{unreadable} rows of history, and none can be read")
     kept = set(chosen(name for row in newest for name in row[3]))
     for row in newest:
         row[3] = {name: value for name, value in row[3].items() if name in kept}
-    return list(newest)
+    return list(newest), unreadable
+
+
+def _row(record: dict[str, Any]) -> list[Any]:
+    item: dict[str, Any] = dict(record["item"])
+    values = {
+        name: value
+        for name, value in item.items()
+        if not name.startswith("_")
+        and name != "global_step"
+        and isinstance(value, int | float | str)
+    }
+    own, at = (
+        value if isinstance(value, int | float) else None
+        for value in (item.get("global_step"), item.get("_timestamp"))
+    )
+    return [int(record["step"]["num"]), own, at, values]
 
 
 if __name__ == "__main__":
