@@ -343,6 +343,19 @@ def test_what_is_held_back_is_recorded_by_the_first_message_of_a_later_minute(
     assert inbox.take(many(1, "later")[0]) is Outcome.RECORDED
 
 
+def test_what_is_held_back_is_recorded_when_its_minute_is_over_without_a_message(
+    session: Session, inbox: Inbox, at: Callable[[float], None]
+) -> None:
+    draft(session)
+    at(0.5)
+    for one in many(70):
+        inbox.take(one)
+    assert inbox.record_due() == 0
+    at(1.1)
+    assert inbox.record_due() == 1
+    assert recorded(session)[-1].coalesced == 11
+
+
 def test_a_flood_of_one_source_leaves_other_sources_runs_and_people_alone(
     session: Session, inbox: Inbox, at: Callable[[float], None]
 ) -> None:

@@ -268,6 +268,18 @@ def test_a_stop_finishes_what_is_in_hand_and_leaves_the_rest(
     assert found == 30 - done
 
 
+def test_it_looks_after_what_is_held_while_no_message_comes(
+    session: Session, subscription: str
+) -> None:
+    looked = threading.Event()
+    consumer = Consumer(subscription, inbox(session).take, board_of(session), idle=looked.set)
+    consumer.start()
+    try:
+        assert looked.wait(LIMIT.total_seconds())
+    finally:
+        consumer.stop(timedelta(seconds=40))
+
+
 def test_no_server_at_all_is_told_and_a_stop_is_quick(
     session: Session, pubsub_project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,9 @@ def listening(session: Session, subscriptions: Sequence[str]) -> Generator[None,
     inbox = inbox_of(session)
     board = Board(session.home.write_signals, _LOG.warning)
     make = load("pubsub.consumer", "Consumer")
-    consumers: list[Any] = [make(name, inbox.take, board) for name in subscriptions]
+    consumers: list[Any] = [
+        make(name, inbox.take, board, idle=inbox.record_due) for name in subscriptions
+    ]
     deadline = load("pubsub.consumer", "DRAIN_LIMIT")
     for consumer in consumers:
         consumer.start()

@@ -69,6 +69,7 @@ class Consumer:
         take: Records one message in the ledger, or raises; called from several threads.
         board: Receives the state of the subscription.
         connect: Makes a client.
+        idle: Called at every look at the connection, also when no message comes.
     """
 
     def __init__(
@@ -77,12 +78,14 @@ class Consumer:
         take: Take,
         board: Board,
         connect: Callable[[], Any] = open_subscriber,
+        idle: Callable[[], object] = lambda: None,
     ) -> None:
         """Begin nothing yet."""
         self.subscription = subscription
         self._take = take
         self._board = board
         self._connect = connect
+        self._idle = idle
         self._stop = threading.Event()
         self._ailing = threading.Event()
         self._kept: list[str] = []
@@ -153,6 +156,7 @@ class Consumer:
                 if _ended(future):
                     raise RuntimeError("the stream ended by itself")
                 self._board.beat()
+                self._idle()
         finally:
             if future is not None:
                 self._drain(future)

@@ -129,11 +129,16 @@ class Inbox:
         if isinstance(parsed, Poison):
             outcome = self._quarantine(delivery, parsed.reason)
         else:
+            self.record_due()
             with self._lock:
-                self._record_held(clock.now().replace(second=0, microsecond=0))
                 outcome = self._settle(parsed)
         self.counts[outcome.value] += 1
         return outcome
+
+    def record_due(self) -> int:
+        """Record the held signals of minutes that are over; return their number."""
+        with self._lock:
+            return self._record_held(clock.now().replace(second=0, microsecond=0))
 
     def flush(self) -> int:
         """Record all held signals, as at the end of a batch; return their number."""
