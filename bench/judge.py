@@ -69,7 +69,7 @@ def history_at(now: float, points: int) -> MetricHistory:
 def command_of(history: History, points: int) -> RecordCheck:
     """Return a check of a healthy run with everything in it."""
     now = history.now.timestamp()
-    told = history_at(now, points)
+    reported = history_at(now, points)
     lines = tuple(bar(f"{one / 1000:.2f}kit/119kit") for one in range(17_000, 17_200))
     names = ("orchestrator", "logs", "tracker", "checkpoints", "history")
     seen = Observation(
@@ -79,12 +79,12 @@ def command_of(history: History, points: int) -> RecordCheck:
         job=job(),
         log_lines=lines,
         tracker=tracker(
-            told.steps[-1],
+            reported.steps[-1],
             heartbeat_at=history.now,
-            metrics={name: column[-1] for name, column in told.columns.items()},
+            metrics={name: column[-1] for name, column in reported.columns.items()},
         ),
         checkpoints=listing(*range(1000, 33_000, 1000)),
-        history=told,
+        history=reported,
     )
     return RecordCheck.model_construct(
         now=history.now,

@@ -31,7 +31,7 @@ from bench.ledger_audit import (
     taker,
 )
 from bench.ledger_world import Payload, address, compared, fill, opened_at
-from watchkeeper.adapters.processes import Tell, cores, in_processes
+from watchkeeper.adapters.processes import Say, cores, in_processes
 from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_verify import verify_postgres
@@ -142,7 +142,7 @@ def _fields(ledger: _Ledger, runs: int) -> None:
         assert audit_part(store, take, 0, runs * EVENTS, proving=False) == runs
 
 
-def _audited(ledger: _Ledger, parts: Iterator[tuple[int, int]], _: Tell) -> Iterator[int]:
+def _audited(ledger: _Ledger, parts: Iterator[tuple[int, int]], _: Say) -> Iterator[int]:
     take = taker(small_checks=ledger.small_checks)
     with closing(opened_at(ledger.place)) as store:
         for after, last in parts:

@@ -96,9 +96,9 @@ def _median(measure: Callable[[], float]) -> float:
 
 def _fill(opened: OpenLedger, number: int) -> int:
     """Append histories with the rows that their appends would have written; return how many."""
-    told = payload()
+    reported = payload()
     tail = _end()
-    running, over = told.events(RUN_EVENTS), (*told.events(RUN_EVENTS - len(tail)), *tail)
+    running, over = reported.events(RUN_EVENTS), (*reported.events(RUN_EVENTS - len(tail)), *tail)
     rows = {True: _rows(running), False: _rows(over)}
     for place in range(number // RUN_EVENTS):
         slug, live = f"r{place:05}", place % LIVE_EACH == LIVE_EACH // 2

@@ -161,11 +161,11 @@ def measure(session: Session, project: str, messages: int, repetitions: int) -> 
         name = subscribed(project)
         publish(name, fresh(messages))
         ratios.append(ours(session, name, messages, nothing) / alone)
-    told = max(100, messages // 2)
+    reported = max(100, messages // 2)
     name = subscribed(project)
-    alone_ms = latencies(name, lambda n, seen: bare(name, n, seen), fresh(told))
+    alone_ms = latencies(name, lambda n, seen: bare(name, n, seen), fresh(reported))
     other = subscribed(project)
-    ours_ms = latencies(other, lambda n, seen: ours(session, other, n, seen), fresh(told))
+    ours_ms = latencies(other, lambda n, seen: ours(session, other, n, seen), fresh(reported))
     return {
         "ratio": round(statistics.median(ratios), 2),
         "ratio_lowest": round(min(ratios), 2),

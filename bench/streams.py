@@ -134,7 +134,7 @@ def _command(history: History, stream: Stream, at: float) -> RecordCheck:
         highest = int(stream.steps[rows[-1]])
     epoch = START.timestamp()
     columns = {name: tuple(column[rows].tolist()) for name, column in stream.columns.items()}
-    told = MetricHistory.model_construct(
+    reported = MetricHistory.model_construct(
         steps=tuple(stream.steps[rows].tolist()),
         times=tuple((epoch + stream.times[rows]).tolist()),
         columns=columns,
@@ -155,7 +155,7 @@ def _command(history: History, stream: Stream, at: float) -> RecordCheck:
         log_lines=lines,
         tracker=tracker(highest, heartbeat_at=history.now, metrics=finite),
         checkpoints=listing(),
-        history=told if rows.size else None,
+        history=reported if rows.size else None,
     )
     return RecordCheck(
         now=history.now,

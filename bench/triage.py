@@ -87,13 +87,13 @@ def measures(samples: Sequence[Sample], answers: Sequence[Triage]) -> Measures:
     table: dict[str, dict[str, float]] = {}
     for label in labels:
         hit = sum(s.label == label == got for s, got in pairs)
-        told = sum(got == label for _, got in pairs)
+        reported = sum(got == label for _, got in pairs)
         real = sum(s.label == label for s, _ in pairs)
         table[label] = {
             "texts": real,
-            "precision": round(hit / told, 3) if told else 0.0,
+            "precision": round(hit / reported, 3) if reported else 0.0,
             "recall": round(hit / real, 3),
-            "f1": round(2 * hit / (told + real), 3),
+            "f1": round(2 * hit / (reported + real), 3),
         }
     benign = [got for s, got in pairs if s.label == "benign"]
     failures = [got for s, got in pairs if s.label != "benign"]

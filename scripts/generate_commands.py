@@ -78,8 +78,8 @@ def _below(group: click.Group, parent: click.Context) -> list[str]:
     parts: list[str] = []
     for name, command in group.commands.items():
         context = click.Context(command, parent=parent, info_name=name, terminal_width=WIDTH)
-        told = command.get_help(context)
-        parts.append(f"### {parent.info_name} {name}\n\n```text\n{told}\n```\n")
+        reported = command.get_help(context)
+        parts.append(f"### {parent.info_name} {name}\n\n```text\n{reported}\n```\n")
     return parts
 
 

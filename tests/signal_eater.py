@@ -17,7 +17,7 @@ from google.cloud.pubsub_v1.subscriber.message import Message
 
 from tests.plain_signals import parse_plain
 from watchkeeper.adapters.cli.common import open_session
-from watchkeeper.adapters.cli.watching import told_to_stop
+from watchkeeper.adapters.cli.watching import stop_signals
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.pubsub import consumer as consuming
 from watchkeeper.domain.values.observation.signals import Delivery
@@ -57,7 +57,7 @@ def main() -> None:
 
     message_type: Any = Message
     message_type.ack_with_response = ack
-    with open_session(Path(sys.argv[1]), create=True) as session, told_to_stop() as stop:
+    with open_session(Path(sys.argv[1]), create=True) as session, stop_signals() as stop:
         inbox = Inbox(session.ledger, session.recorder, session.home, parse_plain)
         stored = session.ledger.store.append
 

@@ -59,7 +59,7 @@ def test_it_is_told_at_once_and_then_now_and_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(store_outage, "RETRY_FIRST", timedelta(milliseconds=1))
-    monkeypatch.setattr(store_outage, "TELL_EVERY", timedelta(0))
+    monkeypatch.setattr(store_outage, "REPORT_EVERY", timedelta(0))
     refused = StoreAway("refused.")
     assert store_outage.wait_until_back(gone(refused, refused), threading.Event(), refused)
     said = [record.getMessage().partition(",")[0] for record in caplog.records]

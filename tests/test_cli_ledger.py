@@ -268,7 +268,7 @@ def test_stats_and_weeks_count_the_whole_ledger(cli: Cli, home: Path, chosen_sto
                                     (HARD_EVENTS, True, 1)],
 )  # fmt: skip
 def test_a_long_history_is_told_and_refuses_nothing(
-    cli: Cli, home: Path, events: int, told_of: bool, code: int
+    cli: Cli, home: Path, events: int, report_of: bool, code: int
 ) -> None:
     with store_at(home) as store:
         told(store, ["held"])
@@ -276,10 +276,10 @@ def test_a_long_history_is_told_and_refuses_nothing(
         # Its row as after so many events: making them would take minutes.
         changed = json.loads(row.row) | {"version": events, "due": None}
         store.append([], status=[StatusRow(row.run, row.part, json.dumps(changed))])
-    assert ("long history held" in cli("status").out) is told_of
-    assert bool(cli("status", "--json").json["long_histories"]) is told_of
+    assert ("long history held" in cli("status").out) is report_of
+    assert bool(cli("status", "--json").json["long_histories"]) is report_of
     checks = {one["check"]: one["ok"] for one in cli("doctor", "--json").json["checks"]}
-    assert checks.get("length") == ((code == 0) if told_of else None)
+    assert checks.get("length") == ((code == 0) if report_of else None)
     assert cli("note", "held", "still taken").code == 0
 
 
@@ -400,8 +400,8 @@ def test_verify_knows_a_view_that_is_behind_parked_or_of_another_release(
     assert parked.stream == f"run/{slug}"
     assert [text for text in said if text.startswith("view ")] == []
     changed(home, "UPDATE builds SET version = 9 WHERE name = 'sizes'")
-    told_of = cli("verify", "--offline", "--json").json["notes"]
-    assert [text for text in told_of if "sizes@9" in text and "another release" in text]
+    report_of = cli("verify", "--offline", "--json").json["notes"]
+    assert [text for text in report_of if "sizes@9" in text and "another release" in text]
 
 
 @ON_FILE

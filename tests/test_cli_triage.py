@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import in_this_process
-from watchkeeper.adapters.cli.context_keys import TOLD_MAX, KeysTold
+from watchkeeper.adapters.cli.context_keys import REPORTED_MAX, UnknownKeys
 from watchkeeper.adapters.cli.json_lines import numbered
 from watchkeeper.adapters.cli.triaging import LINE_BYTES_MAX
 
@@ -144,14 +144,14 @@ def test_a_mistyped_key_of_a_context_is_told_once_and_the_text_is_answered() -> 
 
 
 def test_keys_that_are_told_take_no_more_memory_however_many_there_are() -> None:
-    keys = KeysTold()
-    for number in range(3 * TOLD_MAX):
+    keys = UnknownKeys()
+    for number in range(3 * REPORTED_MAX):
         keys.look({"id": number, "context": {f"{'k' * 10_000}{number}": 1, f"key-{number}": 2}})
-    assert len(keys.names) == TOLD_MAX + 1
+    assert len(keys.names) == REPORTED_MAX + 1
     assert max(len(name) for name in keys.names) < 100
-    rows = ({"id": n, "text": "", "context": {f"key-{n}": 1}} for n in range(3 * TOLD_MAX))
+    rows = ({"id": n, "text": "", "context": {f"key-{n}": 1}} for n in range(3 * REPORTED_MAX))
     told = run("--jsonl", "-", given=asked(*rows)).stderr.decode().splitlines()
-    assert len(told) == TOLD_MAX + 1
+    assert len(told) == REPORTED_MAX + 1
     assert told[-1] == "warning: further keys that are not read are not told"
 
 

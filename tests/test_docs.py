@@ -23,10 +23,10 @@ from watchkeeper.adapters.cli import (
     COMMANDS,
     EXIT_BAD_INPUT,
     EXIT_BROKEN,
-    EXIT_CANNOT_TELL,
     EXIT_DONE,
     EXIT_INTERRUPTED,
     EXIT_REFUSED,
+    EXIT_UNKNOWN,
     cli,
 )
 from watchkeeper.adapters.contracts.file import read_contract
@@ -128,7 +128,7 @@ def test_the_readme_names_every_exit_code() -> None:
     codes = {
         EXIT_DONE,
         EXIT_BROKEN,
-        EXIT_CANNOT_TELL,
+        EXIT_UNKNOWN,
         EXIT_REFUSED,
         EXIT_BAD_INPUT,
         EXIT_INTERRUPTED,

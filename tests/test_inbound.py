@@ -269,7 +269,11 @@ def test_a_box_read_at_once_is_what_it_became_step_by_step(session: Session, inb
     events = [decode(one.stream, one.version, one.topic, one.state) for one in stored]
     steps = reduce(lambda box, event: evolve_box(box, [event]), events, SignalBox())
     assert steps == evolve_box(SignalBox(), events) == session.ledger.box()
-    assert (steps.put_aside, list(steps.quarantined), steps.kept) == (2, ["quarantine-2"], {})
+    assert (steps.quarantined_total, list(steps.quarantined), steps.kept) == (
+        2,
+        ["quarantine-2"],
+        {},
+    )
 
 
 def test_poison_keeps_no_secret(session: Session, inbox: Inbox) -> None:

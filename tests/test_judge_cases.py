@@ -74,7 +74,7 @@ CALM = {"decision": "none", "escalate": False, "notify": False}
 HEALTHY = {**CALM, "health": "healthy"}
 RECOVERING = {**HEALTHY, "because": "running; recovering: resumed from step 1650, not proven yet"}
 ASKED = {"decision": "alert", "rule": "R17", "escalate": True, "notify": True}
-TOLD = {"decision": "notify", "rule": "R17", "escalate": False, "notify": True}
+NOTABLE = {"decision": "notify", "rule": "R17", "escalate": False, "notify": True}
 
 
 def starts(minute: float, lines: list[str], **parts: Any) -> Part:
@@ -136,7 +136,7 @@ CASES = [
     Case(
         "it waits for capacity that comes",
         waits(40, "(scaling up) Waiting for worker scale-up in scale group 'v5p'", provisioning=1),
-        TOLD,
+        NOTABLE,
         rules=("H6",),
         before=[waits(20, "Insufficient TPUs (need 8, available 0)", provisioning=1)],
         line={"launched_at": clock(0)},
@@ -144,7 +144,7 @@ CASES = [
     Case(
         "it waits, and the reason for it changes at each check",
         waits(55, "Insufficient TPUs (need 8, available 6)"),
-        {**TOLD, "notify": False, "decided_now": False},
+        {**NOTABLE, "notify": False, "decided_now": False},
         rules=("H6",),
         before=[
             waits(20, "Insufficient TPUs (need 8, available 0)"),
@@ -155,7 +155,7 @@ CASES = [
     Case(
         "all its tasks wait again while the job is called RUNNING",
         trains(235, **RETRYING),
-        {**TOLD, "quiet": "waiting_for_capacity"},
+        {**NOTABLE, "quiet": "waiting_for_capacity"},
         rules=("H6",),
         before=[*WELL, *(trains(minute, **RETRYING) for minute in (200, 210, 220, 230))],
         line={"contract": OWNED},
@@ -270,16 +270,16 @@ CASES = [
     Case(
         "the compiler reports the memory of a live job",
         trains(200, log_lines=[*bars(1800), *HBM]),
-        TOLD,
+        NOTABLE,
         rules=("H13",),
         before=WELL,
     ),
     Case("a disk has 15 % left", trains(200, hosts=[{"host": "w-3", "total_bytes": 100,
-        "free_bytes": 15}]), TOLD, rules=("H15",), before=WELL),
+        "free_bytes": 15}]), NOTABLE, rules=("H15",), before=WELL),
     Case(
         "an instance that was replaced still writes",
         trains(200, others=[{"job": "/ann/moe-old", "state": "running", "run": "moe-7b"}]),
-        TOLD,
+        NOTABLE,
         rules=("H12",),
         before=WELL,
     ),

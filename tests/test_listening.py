@@ -11,7 +11,7 @@ import pytest
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.home import Home, create_home
-from watchkeeper.adapters.listening import SILENT_AFTER, Board, read_told, sentence
+from watchkeeper.adapters.listening import SILENT_AFTER, Board, read_reported, sentence
 
 NAME = "projects/my-project/subscriptions/signals"
 
@@ -37,7 +37,7 @@ def test_what_is_told_is_read_back(home: Home) -> None:
     board.took(NAME, now, now - timedelta(seconds=2))
     board.count(NAME, returned=1, unsettled=2)
     board.state(NAME, "unreachable", "the server gives no answer")
-    told = read_told(home.path)
+    told = read_reported(home.path)
     assert told is not None
     [source] = told.sources
     assert (source.state, source.taken, source.lag_s) == ("unreachable", 1, 2.0)
@@ -49,7 +49,7 @@ def test_what_is_told_is_read_back(home: Home) -> None:
 
 def test_a_watch_that_was_killed_is_found_by_its_silence(home: Home) -> None:
     board_of(home).state(NAME, "listening")
-    told = read_told(home.path)
+    told = read_reported(home.path)
     assert told is not None
     source = told.sources[0]
     within = told.written_at + SILENT_AFTER
@@ -62,7 +62,7 @@ def test_a_watch_that_was_killed_is_found_by_its_silence(home: Home) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"sources": [{}], "written_at": "x"}', "7"])
 def test_a_damaged_file_tells_nothing(home: Home, text: str) -> None:
     (home.path / "signals.json").write_text(text)
-    assert read_told(home.path) is None
+    assert read_reported(home.path) is None
 
 
 def test_a_full_disk_is_said_and_ends_nothing() -> None:

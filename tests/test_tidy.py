@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,19 @@ def test_the_first_line_of_a_module_is_short_and_plain(path: Path) -> None:
     assert first, "a module says what it is"
     assert len(first) <= FIRST_LINE_COLUMNS
     assert not DIALECT.search(first)
+
+
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_name_has_a_word_of_the_old_dialect(path: Path) -> None:
+    with path.open("rb") as source:
+        names = {
+            token.string
+            for token in tokenize.tokenize(source.readline)
+            if token.type == tokenize.NAME
+        }
+    assert {
+        one for one in names if any(DIALECT.fullmatch(word) for word in WORD.findall(one))
+    } == set()

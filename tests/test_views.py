@@ -278,7 +278,7 @@ def test_a_rebuild_is_beside_the_live_view_and_gives_the_same_rows(
         positions.append(build.position)
         assert views.rows(live(views))  # Never a moment without a view.
 
-    built = rebuild(store, views, SIZES, ME, told=told)
+    built = rebuild(store, views, SIZES, ME, reported=told)
     assert (built.id != first.id, built.state) == (True, BuildState.LIVE)
     assert rows(views) == before
     assert positions[:3] == [0, PAGE, PAGE * 2]
@@ -297,9 +297,9 @@ def test_a_rebuild_that_was_cut_short_is_gone_on_with(store: Any, views: ViewsFi
             raise Killed
 
     with pytest.raises(Killed):
-        rebuild(store, views, SIZES, ME, told=killed)
+        rebuild(store, views, SIZES, ME, reported=killed)
     positions: list[int] = []
-    rebuild(store, views, SIZES, ME, told=lambda build: positions.append(build.position))
+    rebuild(store, views, SIZES, ME, reported=lambda build: positions.append(build.position))
     assert positions[0] == PAGE
     assert rows(views)["topic t"]["events"] == PAGE * 3
 

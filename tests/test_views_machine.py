@@ -165,7 +165,7 @@ class Views(RuleBasedStateMachine):
                 raise Killed
 
         try:
-            rebuild(self.store, self.views, self.known[-1], "machine", told=tell)
+            rebuild(self.store, self.views, self.known[-1], "machine", reported=tell)
         except Killed:
             return
 

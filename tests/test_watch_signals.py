@@ -16,7 +16,7 @@ from tests.session import DRI, taken
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.home import create_home
-from watchkeeper.adapters.listening import read_told
+from watchkeeper.adapters.listening import read_reported
 from watchkeeper.domain.rules.launch.commands import DraftRun
 
 LIMIT = timedelta(seconds=120)
@@ -64,7 +64,7 @@ def test_the_watch_records_what_is_published_and_drains_at_its_end(
             )
 
         def both_told() -> bool:
-            told = read_told(home.path)
+            told = read_reported(home.path)
             return told is not None and {one.state for one in told.sources} == {
                 "listening", "failing",
             }  # fmt: skip
@@ -77,7 +77,7 @@ def test_the_watch_records_what_is_published_and_drains_at_its_end(
         process.communicate(timeout=60)
     assert process.returncode == 0, output
     assert b"Traceback" not in output
-    told = read_told(home.path)
+    told = read_reported(home.path)
     assert told is not None
     assert {one.state for one in told.sources} == {"stopped"}
     assert left(subscription) == 0

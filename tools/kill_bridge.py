@@ -239,7 +239,7 @@ def report(
 ) -> int:
     """Print what came of it; return the exit code."""
     distinct = {(each.attributes["ce-source"], each.attributes["ce-id"]) for each in received}
-    told = {
+    reported = {
         "kills": sum(kills.values()),
         "points": dict(kills),
         "facts": dict(Counter(name.partition("-")[0] for name in feeder.happened)),
@@ -249,7 +249,7 @@ def report(
         "folder": str(folder),
         "seconds": round(timer.elapsed().total_seconds(), 1),
     }
-    print(json.dumps(told, indent=None if options.json else 2))
+    print(json.dumps(reported, indent=None if options.json else 2))
     if not wrong:
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if wrong else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, open_home
-from watchkeeper.adapters.processes import Tell, in_processes
+from watchkeeper.adapters.processes import Say, in_processes
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.ports.event_store import EventStore, StoreCrowded
@@ -55,7 +55,7 @@ def audit_home(
     """
     number = min(jobs.number, store.newest() // EVENTS_EACH)
     if number < 2:
-        audit(store, Adapters(home), report, remotes=remotes, told=jobs.told)
+        audit(store, Adapters(home), report, remotes=remotes, reported=jobs.reported)
         return
     # Rows, then names, then histories, as by one process: no row is without a name.
     rows = rows_of(store)
@@ -68,7 +68,7 @@ def audit_home(
     except StoreCrowded:
         # This process has its connection.
         jobs.fewer()
-        audit(store, Adapters(home), report, remotes=remotes, told=jobs.told)
+        audit(store, Adapters(home), report, remotes=remotes, reported=jobs.reported)
         return
     for found in reports:
         report.problems += found.problems
@@ -95,7 +95,7 @@ def _in_order(
     def report_progress(more: int) -> None:
         nonlocal done
         done += more
-        jobs.told(done, whole)
+        jobs.reported(done, whole)
 
     waiting: dict[int, Report] = {}
     following = 0
@@ -110,7 +110,7 @@ def _in_order(
     assert following == len(pieces), "every piece was answered, or an error was raised"
 
 
-def _work(given: _Given, pieces: Iterator[tuple[str, ...]], progress: Tell) -> Iterator[Report]:
+def _work(given: _Given, pieces: Iterator[tuple[str, ...]], progress: Say) -> Iterator[Report]:
     """Verify the runs of each piece."""
     home = open_home(given.home)
     outside = Adapters(home)

@@ -18,7 +18,7 @@ from watchkeeper.projections.figures import elapsed
 
 FILE = "signals.json"
 
-TOLD_EVERY = timedelta(seconds=15)
+REPORTED_EVERY = timedelta(seconds=15)
 """The longest time between two writings while the watch lives."""
 
 SILENT_AFTER = timedelta(seconds=90)
@@ -114,7 +114,7 @@ class Board:
             return self._sources.get(name, Source(name))
 
     def _write_if_due(self) -> None:
-        if self._written is None or self._written.elapsed() >= TOLD_EVERY:
+        if self._written is None or self._written.elapsed() >= REPORTED_EVERY:
             self._write()
 
     def _write(self) -> None:
@@ -131,7 +131,7 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """The content of the file.
 
     Attributes:
@@ -143,7 +143,7 @@ class Told:
     written_at: datetime
 
 
-def read_told(home: Path) -> Told | None:
+def read_reported(home: Path) -> Reported | None:
     """Return the newest watch's report on its sources; None if missing or unreadable.
 
     The file is no record: a damaged one is ignored, and the next watch writes it again.
@@ -153,17 +153,17 @@ def read_told(home: Path) -> Told | None:
         known = {one.name for one in fields(Source)}
         rows = [{k: v for k, v in row.items() if k in known} for row in document["sources"]]
         written_at = datetime.fromisoformat(document["written_at"])
-        return Told(tuple(Source(**row) for row in rows), written_at)
+        return Reported(tuple(Source(**row) for row in rows), written_at)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def sentence(source: Source, told: Told, now: datetime) -> tuple[bool, str]:
+def sentence(source: Source, reported: Reported, now: datetime) -> tuple[bool, str]:
     """Return whether a source is well, and its health in one line."""
     said = [source.state]
     well = source.state in _WELL
-    if source.state != "stopped" and now - told.written_at > SILENT_AFTER:
-        ago = elapsed(now - told.written_at)
+    if source.state != "stopped" and now - reported.written_at > SILENT_AFTER:
+        ago = elapsed(now - reported.written_at)
         return False, f"{source.name}: no word for {ago}: the watch that listened is gone"
     if source.since:
         said = [f"{source.state} for {elapsed(now - datetime.fromisoformat(source.since))}"]

@@ -52,17 +52,17 @@ SILENT_LIMIT = timedelta(seconds=60)
 
 _LOOK_EVERY = timedelta(seconds=1)
 
-TELL_EVERY = timedelta(milliseconds=200)
+REPORT_EVERY = timedelta(milliseconds=200)
 """How often a process reports its progress."""
 
 Given = TypeVar("Given")
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-Tell = Callable[[int], None]
+Say = Callable[[int], None]
 """Takes how much more was done."""
 
-Work = Callable[[Given, Iterator[Task], Tell], Iterator[Answer]]
+Work = Callable[[Given, Iterator[Task], Say], Iterator[Answer]]
 """The work of a process: a function of an imported module that yields an answer per task."""
 
 _READY, _RUNS, _PROGRESS, _ANSWERED, _FAILED = "ready", "runs", "told", "answered", "failed"
@@ -82,7 +82,7 @@ def in_processes(
     given: Given,
     tasks: Sequence[Task],
     number: int,
-    told: Tell = lambda _more: None,
+    reported: Say = lambda _more: None,
     fewer: Callable[[], None] = lambda: None,
 ) -> Generator[tuple[int, Answer], None, None]:
     """Run tasks in several processes, and yield each answer as it comes.
@@ -95,7 +95,7 @@ def in_processes(
         given: The input that every process gets.
         tasks: Handed out in order, each to a free process.
         number: The maximum number of processes.
-        told: Called with how much more was done.
+        reported: Called with how much more was done.
         fewer: Called for each process for which there was no room.
 
     Yields:
@@ -110,7 +110,7 @@ def in_processes(
     workers: list[_Worker] = []
     try:
         _start(context, work, given, min(number, len(tasks)), workers)
-        yield from _answers(workers, tasks, told, fewer)
+        yield from _answers(workers, tasks, reported, fewer)
     finally:
         _end(workers)
 
@@ -177,7 +177,7 @@ def _without_main() -> Generator[None, None, None]:
 
 
 def _answers(
-    workers: Sequence[_Worker], tasks: Sequence[Task], told: Tell, fewer: Callable[[], None]
+    workers: Sequence[_Worker], tasks: Sequence[Task], reported: Say, fewer: Callable[[], None]
 ) -> Generator[tuple[int, Any], None, None]:
     left = deque(range(len(tasks)))
     busy = {worker.pipe: worker for worker in workers}
@@ -197,7 +197,7 @@ def _answers(
                 case "runs":
                     pass
                 case "told":
-                    told(said)
+                    reported(said)
                 case "answered":
                     done = worker.task
                     assert done is not None, "only one that has a task answers"
@@ -360,7 +360,7 @@ class _Progress:
         self.more += more
         if self.due.expired():
             self.say(_PROGRESS, self.more)
-            self.more, self.due = 0, Deadline.after(TELL_EVERY)
+            self.more, self.due = 0, Deadline.after(REPORT_EVERY)
 
 
 def _leave(_signal: int, _frame: object) -> NoReturn:

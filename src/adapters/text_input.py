@@ -56,7 +56,7 @@ class NotText(Exception):
         self.what = what
         self.unpack = unpack
 
-    def told(self, name: str, door: str) -> str:
+    def reported(self, name: str, door: str) -> str:
         """Return the sentence for people.
 
         Args:

@@ -17,7 +17,7 @@ from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.seal import SealBlocked, SealVerified
 from watchkeeper.domain.run.watch import CheckRecorded
-from watchkeeper.projections.why import TOLD, blocks_of, question_by
+from watchkeeper.projections.why import NOTABLE, blocks_of, question_by
 
 _EXPLAINED = DecisionMade | FindingOpened | FindingRaised
 
@@ -59,7 +59,7 @@ def _mattering(history: Sequence[Event]) -> Iterator[Event]:
         match data:
             case DecisionMade():
                 # A finding explains more than the decision that reports it.
-                matters = data.action not in TOLD
+                matters = data.action not in NOTABLE
             case FindingOpened() | FindingRaised():
                 matters = data.kind not in cleared
             case PreflightRecorded():

@@ -39,7 +39,7 @@ from watchkeeper.projections.quoting import cut, one_line
 _EVENT = re.compile(r"\bevents? (\d+)(?: and (\d+))?")
 _LINE_MAX = 240
 
-TOLD = (Action.ALERT, Action.NOTIFY)
+NOTABLE = (Action.ALERT, Action.NOTIFY)
 """Actions that only report a finding."""
 
 _ANSWERED = {

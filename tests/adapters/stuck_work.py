@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.adapters import stuck_work
-from watchkeeper.adapters.processes import Tell, in_processes
+from watchkeeper.adapters.processes import Say, in_processes
 from watchkeeper.ports.event_store import StoreCrowded, StoreFailure
 
 NUMBER = 3
@@ -23,13 +23,13 @@ if SLOW in os.environ:
     time.sleep(60)
 
 
-def doubled(given: int, tasks: Iterator[int], tell: Tell) -> Iterator[int]:
+def doubled(given: int, tasks: Iterator[int], tell: Say) -> Iterator[int]:
     for task in tasks:
         tell(1)
         yield given * task
 
 
-def stuck(folder: str, tasks: Iterator[object], _: Tell) -> Iterator[bool]:
+def stuck(folder: str, tasks: Iterator[object], _: Say) -> Iterator[bool]:
     """Take a task, leave the process's number, and never answer."""
     next(tasks)
     Path(folder, str(os.getpid())).touch()
@@ -38,14 +38,14 @@ def stuck(folder: str, tasks: Iterator[object], _: Tell) -> Iterator[bool]:
         yield from ()
 
 
-def quiet(given: float, tasks: Iterator[int], _: Tell) -> Iterator[int]:
+def quiet(given: float, tasks: Iterator[int], _: Say) -> Iterator[int]:
     """Answer late, and tell nothing before."""
     for task in tasks:
         time.sleep(given)
         yield task
 
 
-def crowded(room: tuple[str, int], tasks: Iterator[int], _: Tell) -> Iterator[int]:
+def crowded(room: tuple[str, int], tasks: Iterator[int], _: Say) -> Iterator[int]:
     """Answer in a folder's first so many processes; for the others there is no room."""
     folder, number = room
     first = next(tasks)
@@ -59,17 +59,17 @@ def crowded(room: tuple[str, int], tasks: Iterator[int], _: Tell) -> Iterator[in
     yield from tasks
 
 
-def stuck_file(given: Any, tasks: Iterator[object], tell: Tell) -> Iterator[bool]:
+def stuck_file(given: Any, tasks: Iterator[object], tell: Say) -> Iterator[bool]:
     """The same, in the place of what proves a file."""
     yield from stuck(str(given.path.parent / "stuck"), tasks, tell)
 
 
-def stuck_home(given: Any, tasks: Iterator[object], tell: Tell) -> Iterator[bool]:
+def stuck_home(given: Any, tasks: Iterator[object], tell: Say) -> Iterator[bool]:
     """The same, in the place of what verifies histories."""
     yield from stuck(str(given.home / "stuck"), tasks, tell)
 
 
-def ill(how: str, tasks: Iterator[int], _: Tell) -> Iterator[int]:
+def ill(how: str, tasks: Iterator[int], _: Say) -> Iterator[int]:
     """Answer the first task, and then not."""
     yield next(tasks)
     match how:

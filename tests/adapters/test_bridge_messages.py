@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from watchkeeper.adapters.ray.export_log import job_of
-from watchkeeper.adapters.ray.messages import DATA_BYTES_MAX, Message, Told, Worth, Writer
+from watchkeeper.adapters.ray.messages import DATA_BYTES_MAX, Message, Reported, Worth, Writer
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -126,11 +126,11 @@ def test_ends_are_worth_more_than_details(kind: str, worth: Worth) -> None:
 
 
 def test_a_forgotten_job_is_unknown_and_never_stopped() -> None:
-    message = WRITER.unknown(Told("job", "wk-1", "RUNNING"), NOW, ["id"])
+    message = WRITER.unknown(Reported("job", "wk-1", "RUNNING"), NOW, ["id"])
     assert message.type == "dev.watchkeeper.ray.job.unknown"
     told = json.loads(message.data)
     assert (told["job"], told["last_state"]) == ("wk-1", "RUNNING")
     assert "STOPPED" not in message.data.decode()
     # The next time that it is forgotten is another fact.
-    again = WRITER.unknown(Told("job", "wk-1", "RUNNING"), NOW, ["id", "other"])
+    again = WRITER.unknown(Reported("job", "wk-1", "RUNNING"), NOW, ["id", "other"])
     assert again.identity != message.identity

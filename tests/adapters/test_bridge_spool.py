@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from watchkeeper.adapters.ray.messages import OVERFLOWED, Message, Told, Worth, Writer
+from watchkeeper.adapters.ray.messages import OVERFLOWED, Message, Reported, Worth, Writer
 from watchkeeper.adapters.ray.spool import Spool, SpoolProblem, open_spool, spool_key
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 WRITER = Writer("c", Scrubber(b"key"))
 
 
-def message(name: str, worth: Worth = Worth.END, told: Told | None = None) -> Message:
+def message(name: str, worth: Worth = Worth.END, told: Reported | None = None) -> Message:
     attributes = {"ce-source": "//ray/c", "ce-id": name, "ce-type": f"t.{worth.name}"}
     return Message(name.encode(), attributes, worth, told)
 
@@ -45,11 +45,11 @@ def test_what_is_kept_comes_out_in_order_and_only_once(spool: Spool) -> None:
 
 
 def test_what_was_told_is_not_told_again_after_it_was_published(spool: Spool) -> None:
-    running = message("a", told=Told("job", "wk-1", "RUNNING"))
+    running = message("a", told=Reported("job", "wk-1", "RUNNING"))
     spool.offer([running])
     spool.remove([1])
     assert spool.offer([running]).known == 1
-    assert spool.told("job") == {("wk-1", ""): {"a": "RUNNING"}}
+    assert spool.reported("job") == {("wk-1", ""): {"a": "RUNNING"}}
     # What has no source that is asked again is published again if it comes again.
     spool.offer([message("b")])
     spool.remove([2])
@@ -63,23 +63,23 @@ def test_a_full_spool_gives_up_the_newest_details_first_and_says_so(spool: Spool
     assert names(spool) == ["d0", "d1", "s", "end"]
     assert spool.lost() == {"t.DETAIL": 2}
     # Not while there is no room: each message of it would cost another one.
-    assert not spool.tell_of_losses(WRITER, NOW)
+    assert not spool.report_losses(WRITER, NOW)
     spool.remove(each.seq for each in spool.oldest(2, 100))
-    assert spool.tell_of_losses(WRITER, NOW)
+    assert spool.report_losses(WRITER, NOW)
     assert spool.lost() == {}
     last = spool.oldest(10, 1_000)[-1]
     assert last.attributes["ce-type"] == OVERFLOWED
     assert json.loads(last.data)["lost"] == {"t.DETAIL": 2}
-    assert not spool.tell_of_losses(WRITER, NOW)
+    assert not spool.report_losses(WRITER, NOW)
 
 
 def test_what_can_be_asked_for_again_is_given_up_without_being_lost(spool: Spool) -> None:
-    running = message("run", Worth.STATE, Told("job", "wk-1", "RUNNING"))
+    running = message("run", Worth.STATE, Reported("job", "wk-1", "RUNNING"))
     spool.offer([running])
     spool.offer([message(f"e{n}") for n in range(4)])
     assert names(spool) == ["e0", "e1", "e2", "e3"]
     assert spool.lost() == {}
-    assert spool.told("job") == {}
+    assert spool.reported("job") == {}
     # No room yet: refused, and not taken for told.
     assert spool.offer([running]).refused == (running,)
     spool.remove([2])

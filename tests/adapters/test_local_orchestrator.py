@@ -299,7 +299,8 @@ def test_on_other_systems_the_group_of_a_job_is_ended_with_it(house: House, tmp_
 
 def test_a_job_goes_on_when_whoever_asked_for_it_is_gone(house: House) -> None:
     # The answer to the claim can't be delivered: its pipe is closed before it is written.
-    change = "tell = supervisor._tell; supervisor._tell = lambda _, word: tell(broken, word)"
+    change = "real = supervisor._answer_with; "
+    change += "supervisor._answer_with = lambda _, word: real(broken, word)"
     pipe = "import os; end, broken = os.pipe(); os.close(end)"
     start_changed(house, spec("exit 3"), f"{pipe}; {change}")
     facts = house.end_of()

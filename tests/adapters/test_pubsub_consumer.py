@@ -230,7 +230,7 @@ def test_the_server_goes_away_and_comes_back(
             until(lambda: board.source(subscription).taken == 2, "the second")
             assert board.source(subscription).state == "listening"
         finally:
-            consumer.tell_to_stop()
+            consumer.request_stop()
             consumer.stop(timedelta(seconds=40))
             stop_pubsub(again)
     assert received(session) == [f"{RUN}-1", f"{RUN}-2"]
@@ -254,7 +254,7 @@ def test_a_stop_finishes_what_is_in_hand_and_leaves_the_rest(
     consumer = Consumer(subscription, take, board)
     consumer.start()
     assert began.wait(timeout=60)
-    consumer.tell_to_stop()
+    consumer.request_stop()
     threading.Timer(1.5, go_on.set).start()
     assert consumer.stop(timedelta(seconds=60))
     done = len(handled)

@@ -23,7 +23,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.ledger_choice import store_of_home
-from watchkeeper.adapters.listening import read_told
+from watchkeeper.adapters.listening import read_reported
 from watchkeeper.adapters.pubsub import consumer as consuming
 from watchkeeper.adapters.pubsub.consumer import Consumer
 from watchkeeper.adapters.store.choosing import verify_ledger
@@ -121,7 +121,7 @@ def test_a_full_disk_gives_messages_back_and_they_come_again(
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
 
     def failing() -> bool:
-        told = read_told(home)
+        told = read_reported(home)
         return told is not None and told.sources[0].says.startswith("the ledger: ")
 
     try:

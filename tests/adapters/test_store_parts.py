@@ -13,7 +13,7 @@ import pytest
 from tests.adapters import stuck_work
 from tests.adapters.test_processes import gone, stuck_in
 from tests.stores import Place, tamper
-from watchkeeper.adapters.processes import ProcessLost, Tell
+from watchkeeper.adapters.processes import ProcessLost, Say
 from watchkeeper.adapters.store import (
     content,
     parts,
@@ -121,7 +121,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         given: object,
         tasks: Sequence[object],
         number: int,
-        told: Tell,
+        told: Say,
         fewer: Callable[[], None],
     ) -> Generator[tuple[int, Any], None, None]:
         shares = [list(range(len(tasks)))[place::number] for place in range(number)]

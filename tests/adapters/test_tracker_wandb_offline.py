@@ -220,7 +220,7 @@ def test_another_version_of_wandb_is_not_trusted(
 # --- The form of what W&B's tool prints ----------------------------------------------------------
 
 
-TOLD = ("state", "exit_code", "run_id", "name", "step", "entity", "project")
+NOTABLE = ("state", "exit_code", "run_id", "name", "step", "entity", "project")
 """Fields whose values are the same each time, and are read."""
 
 
@@ -228,7 +228,7 @@ def form(value: Any) -> Any:
     """Replace what differs from run to run by what kind it is."""
     if isinstance(value, dict):
         whole = cast("dict[str, Any]", value)
-        return {n: inner if n in TOLD else form(inner) for n, inner in whole.items()}
+        return {n: inner if n in NOTABLE else form(inner) for n, inner in whole.items()}
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 

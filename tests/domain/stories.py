@@ -96,7 +96,7 @@ def _superseded(promised: Contract | None) -> History:
     return history
 
 
-_TOLD: dict[type[Phase], Callable[[Contract | None], History]] = {
+_STATED: dict[type[Phase], Callable[[Contract | None], History]] = {
     Unborn: lambda _: History(),
     Draft: lambda promised: History().draft(promised),
     Cleared: lambda promised: History().draft(promised).approve(),
@@ -119,6 +119,6 @@ def story(phase: type[Phase], promised: Contract | None = None) -> History:
         phase: Where the story stops. An interrupted run has a relaunch decided.
         promised: Its contract; the sample one unless given.
     """
-    history = _TOLD[phase](promised)
+    history = _STATED[phase](promised)
     assert type(history.run.phase) is phase, history.run.phase
     return history

@@ -24,7 +24,7 @@ from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.causes import Outlook
 from watchkeeper.domain.values.check import Severity
 
-TOLD = frozenset({"not_finite", "not_training"})
+NOTABLE = frozenset({"not_finite", "not_training"})
 QUARTER = timedelta(minutes=15)
 
 
@@ -76,7 +76,7 @@ def test_a_named_cause_that_is_revised_was_wrong_once() -> None:
 def test_an_end_by_numbers_without_an_alert_before_it_was_missed() -> None:
     missed = counted(Keeper(), failure("numerical_instability"), 7, again=False)
     assert (missed.alarms, missed.alarms_missed) == (1, 1)
-    told = counted(Keeper(alarmed=TOLD), failure("numerical_instability"), 7, again=False)
+    told = counted(Keeper(alarmed=NOTABLE), failure("numerical_instability"), 7, again=False)
     assert (told.alarms, told.alarms_missed) == (1, 0)
     other = counted(Keeper(), failure("preemption"), 7, again=False)
     assert (other.alarms, other.alarms_missed) == (0, 0)
@@ -190,7 +190,7 @@ def test_an_alert_that_an_older_release_cleared_unanswered_stays_counted_as_need
 def restarted(cause: str, rule: str = "R1", *, alarmed: bool = False) -> Keeper:
     """A run that failed at event 7 and was relaunched by a rule."""
     keeper = counted(
-        Keeper(alarmed=TOLD if alarmed else frozenset()), failure(cause), 7, again=False
+        Keeper(alarmed=NOTABLE if alarmed else frozenset()), failure(cause), 7, again=False
     )
     plan = History().launch().run.instances[-1].plan
     asked = LaunchRequested(plan=plan, digest="d", approval="a-1", preflight=1, reason=rule)
@@ -242,7 +242,7 @@ def test_an_end_revised_to_what_shows_beforehand_was_missed_unless_alarmed(
     before: str, cause: str, alarmed: bool
 ) -> None:
     keeper = counted(
-        Keeper(alarmed=TOLD if alarmed else frozenset()), failure(before), 7, again=False
+        Keeper(alarmed=NOTABLE if alarmed else frozenset()), failure(before), 7, again=False
     )
     assert (keeper.alarms, keeper.alarms_missed) == (0, 0)
     known = revised(keeper, 7, cause)

@@ -81,13 +81,13 @@ def test_a_shape_is_learnt_when_it_comes_again_and_forgotten_among_many() -> Non
         return None if "!" in shape else shape
 
     shapes = Shapes(learn)
-    assert [shapes.told(f"step {n}") for n in (1, 2, 3)] == [None, "step 0", "step 0"]
-    assert [shapes.told(f"step {n}!") for n in (1, 2, 3)] == [None, None, None]
-    assert [shapes.told("x" * (SHAPE_MAX + 1)) for _ in range(3)] == [None, None, None]
+    assert [shapes.reported(f"step {n}") for n in (1, 2, 3)] == [None, "step 0", "step 0"]
+    assert [shapes.reported(f"step {n}!") for n in (1, 2, 3)] == [None, None, None]
+    assert [shapes.reported("x" * (SHAPE_MAX + 1)) for _ in range(3)] == [None, None, None]
     assert learnt == ["step 0", "step 0!"]
     for number in range(5_000):
-        assert shapes.told(f"{'a' * (number % 70)} {'b' * (number // 70)}") is None
-    assert shapes.told("step 4") is None
+        assert shapes.reported(f"{'a' * (number % 70)} {'b' * (number // 70)}") is None
+    assert shapes.reported("step 4") is None
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_threads_read_while_others_let_it_forget() -> None:
 
     def read(number: int) -> list[str | None]:
         lines = (f"{number} {'a' * (at % 90)}{'b' * (at // 90)}" for at in range(6_000))
-        return [shapes.told(line) for line in lines for _ in range(2)]
+        return [shapes.reported(line) for line in lines for _ in range(2)]
 
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(read, range(4)))

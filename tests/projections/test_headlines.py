@@ -10,7 +10,7 @@ from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.signals import SignalReceived
 from watchkeeper.domain.run.watch import CheckRecorded, WatchTaken
-from watchkeeper.domain.values.observation.signals import TOLD
+from watchkeeper.domain.values.observation.signals import NOTABLE
 from watchkeeper.projections.describe.headlines import (
     Headline,
     commit_message,
@@ -37,7 +37,7 @@ def test_every_event_that_the_logbook_shows_has_a_headline() -> None:
     silent = [event.data for event in events_of() if headline(event) is None]
     quiet = [fact.signal.kind for fact in silent if isinstance(fact, SignalReceived)]
     assert {type(fact) for fact in silent} == {CheckpointValidated, SignalReceived}
-    assert set(quiet).isdisjoint(TOLD)
+    assert set(quiet).isdisjoint(NOTABLE)
 
 
 @pytest.mark.parametrize(

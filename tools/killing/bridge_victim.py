@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from killing.trigger import Trigger
-from watchkeeper.adapters.cli.watching import told_to_stop
+from watchkeeper.adapters.cli.watching import stop_signals
 from watchkeeper.adapters.ray.bridge import Bridge, run
 from watchkeeper.adapters.ray.job_poll import Poller
 from watchkeeper.adapters.ray.messages import Message, Writer
@@ -106,7 +106,7 @@ def work(setting: Setting, point: str, count: int, plant: str) -> None:
     if plant == "fresh-ids":
         # By its name, as a plain assignment to a method is none that a type checker takes.
         setattr(Writer, "identity", fresh)  # noqa: B010
-    with open_spool(setting.folder / "spool") as real, told_to_stop() as stop:
+    with open_spool(setting.folder / "spool") as real, stop_signals() as stop:
         spool: Any = KillingSpool(real, trigger)
         publisher: Any = KillingPublisher(TopicPublisher(setting.topic), trigger)
         if plant == "forget-first":

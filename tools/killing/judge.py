@@ -144,7 +144,7 @@ def _tag_problems(session: Session, scene: Scene) -> list[str]:
 def _doubled_commits(scene: Scene) -> list[str]:
     """A logbook of one event is pushed once: what was tried without an answer is asked about."""
     part, slug = scene.contract.logbook, scene.contract.run
-    told = subprocess.run(
+    reported = subprocess.run(
         ["git", "-C", part.remote or scene.contract.code.remote, "log", "--format=%B", part.branch],
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -152,7 +152,9 @@ def _doubled_commits(scene: Scene) -> list[str]:
         timeout=GIT_LIMIT_S,
         check=True,
     ).stdout
-    heads = re.findall(rf"^Watchkeeper-Run: {slug}\nWatchkeeper-Head: (\S+)", told, re.MULTILINE)
+    heads = re.findall(
+        rf"^Watchkeeper-Run: {slug}\nWatchkeeper-Head: (\S+)", reported, re.MULTILINE
+    )
     times = Counter(heads).items()
     return [f"{slug}: the logbook of event {n} was pushed {k} times" for n, k in times if k > 1]
 

@@ -16,7 +16,7 @@ import psycopg
 
 from watchkeeper.adapters.store import sqlite
 from watchkeeper.adapters.store.database import Database
-from watchkeeper.adapters.store.postgres import PostgresStore, SourceResult, Told
+from watchkeeper.adapters.store.postgres import PostgresStore, Reported, SourceResult
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
 from watchkeeper.ports.event_store import Append, Appended, KeyReused, VersionConflict
@@ -124,7 +124,7 @@ def _on_file(trigger: Trigger, group: _Group) -> list[tuple[object, str, object]
 def _on_server(trigger: Trigger, group: _Group, url: str) -> object:
     whole = PostgresStore.store
 
-    def store(self: PostgresStore, asked: Sequence[SourceResult]) -> list[Told]:
+    def store(self: PostgresStore, asked: Sequence[SourceResult]) -> list[Reported]:
         group.size = len(asked)
         trigger.passed(f"{group.name}.before")
         if trigger.point == f"{group.name}.open":
@@ -138,9 +138,9 @@ def _on_server(trigger: Trigger, group: _Group, url: str) -> object:
                 trigger.passed(f"{group.name}.open")
         if group.size > 1 and trigger.due(BETWEEN):
             _die_while_the_server_has_it(url, self.links.marks.append_lock)
-        told = whole(self, asked)
+        reported = whole(self, asked)
         trigger.passed(f"{group.name}.stored")
-        return told
+        return reported
 
     return store
 

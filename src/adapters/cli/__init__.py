@@ -14,7 +14,7 @@ from watchkeeper.adapters.load import load
 
 EXIT_DONE = 0
 EXIT_BROKEN = 1
-EXIT_CANNOT_TELL = 2
+EXIT_UNKNOWN = 2
 EXIT_REFUSED = 3
 EXIT_BAD_INPUT = 4
 EXIT_INTERRUPTED = 130
@@ -184,5 +184,5 @@ def _fault(error: Exception) -> int:
         click.echo(message, err=True)
         return int(code)
     # Imported late: traceback and tempfile would add a tenth to the run time of `status`.
-    click.echo(load("cli.fault", "told")(error), err=True)
-    return EXIT_CANNOT_TELL
+    click.echo(load("cli.fault", "reported")(error), err=True)
+    return EXIT_UNKNOWN

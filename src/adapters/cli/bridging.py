@@ -14,7 +14,7 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Leave, json_errors
-from watchkeeper.adapters.cli.watching import told_to_stop
+from watchkeeper.adapters.cli.watching import stop_signals
 from watchkeeper.adapters.ray.bridge import Bridge, Counts, run, run_once
 from watchkeeper.adapters.ray.job_poll import Poller
 from watchkeeper.adapters.ray.messages import Writer
@@ -110,7 +110,7 @@ def ray(
             err=True,
         )
     try:
-        with open_spool(folder, messages_max=spool_max) as spool, told_to_stop() as stop:
+        with open_spool(folder, messages_max=spool_max) as spool, stop_signals() as stop:
             writer = Writer(name, Scrubber(spool_key(spool), known_secrets(os.environ)))
             poller = Poller(address, spool, writer)
             built = Bridge(spool, writer, poller, TopicPublisher(topic), session_dir, poll_every)

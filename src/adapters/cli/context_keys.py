@@ -10,7 +10,7 @@ import click
 from watchkeeper.adapters.bad_input import shown_name
 from watchkeeper.domain.reading.triage.context import Attempt, Context
 
-TOLD_MAX = 100
+REPORTED_MAX = 100
 """Most different keys that are reported. The limit keeps memory constant."""
 
 _LINE = ("context",)
@@ -24,7 +24,7 @@ def _echo(_name: str, sentence: str) -> None:
 
 
 @dataclass(slots=True)
-class KeysTold:
+class UnknownKeys:
     """Warns about unknown keys, once for each key.
 
     Attributes:
@@ -32,7 +32,7 @@ class KeysTold:
         names: Paths of the keys that were reported, as they were shown.
     """
 
-    tell: Callable[[str, str], None] = _echo
+    say: Callable[[str, str], None] = _echo
     names: set[str] = field(default_factory=set[str])
 
     def look(self, line: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ class KeysTold:
 
     def _report(self, place: str, key: str, known: tuple[str, ...], line: dict[str, Any]) -> None:
         name = place + shown_name(key)
-        if name in self.names or len(self.names) > TOLD_MAX:
+        if name in self.names or len(self.names) > REPORTED_MAX:
             return
         near = _nearest(key, known, _NEAR)
         meant = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
@@ -67,12 +67,12 @@ class KeysTold:
 
     def once(self, name: str, sentence: str) -> None:
         """Report a key by its path, unless it was reported before."""
-        if name in self.names or len(self.names) > TOLD_MAX:
+        if name in self.names or len(self.names) > REPORTED_MAX:
             return
         self.names.add(name)
-        if len(self.names) > TOLD_MAX:
+        if len(self.names) > REPORTED_MAX:
             sentence = "warning: further keys that are not read are not told"
-        self.tell(name, sentence)
+        self.say(name, sentence)
 
 
 def _nearest(key: str, known: tuple[str, ...], cutoff: float) -> str:

@@ -29,10 +29,10 @@ from watchkeeper.adapters.cli.common import (
     store_of,
 )
 from watchkeeper.adapters.cli.demo_closing import closing_words, summary_of
-from watchkeeper.adapters.cli.narrator import Tell, narrated
+from watchkeeper.adapters.cli.narrator import Say, narrated
+from watchkeeper.adapters.cli.progress_output import Output
 from watchkeeper.adapters.cli.storing import given_store
-from watchkeeper.adapters.cli.teller import Teller
-from watchkeeper.adapters.cli.watching import idle, log_to, told_to_stop
+from watchkeeper.adapters.cli.watching import idle, log_to, stop_signals
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.demo.scene import (
     FAULT_STEP,
@@ -157,7 +157,7 @@ def demo(
     if signals != "none":
         load("cli.demo_signals", "check_emulator")(orchestrator)
     folder = (home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))).expanduser().absolute()
-    teller = Teller()
+    output = Output()
     # If Ctrl-C or a supervisor ends the demo, everything that it started ends with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with _ended_undisturbed() as stack:
@@ -173,9 +173,9 @@ def demo(
         if tour:
             # The commands' output is not the JSON object that a program expects.
             with contextlib.redirect_stdout(sys.stderr) if as_json else nullcontext():
-                summary_ = _guide(folder, cast, teller, stack)
+                summary_ = _guide(folder, cast, output, stack)
         else:
-            summary_ = _play(folder, cast, teller, stack)
+            summary_ = _play(folder, cast, output, stack)
     ended_well = summary_["phase"] == _ending(cast.fault)
     if cast.fault in LIVE_FAULTS:
         found = {finding["rule"] for finding in summary_["findings"]}
@@ -240,27 +240,27 @@ def _made_up_key() -> Generator[None, None, None]:
             os.environ["WANDB_API_KEY"] = before
 
 
-def _guide(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
-    home, scene = _set_up(folder, cast, teller, stack)
+def _guide(folder: Path, cast: Cast, output: Output, stack: ExitStack) -> dict[str, Any]:
+    home, scene = _set_up(folder, cast, output, stack)
     session = stack.enter_context(open_session(home.path, create=True))
-    stack.callback(_stop_what_lives, session, teller)
+    stack.callback(_stop_what_lives, session, output)
     load("cli.tour", "take_tour")(session, scene, stack)
     report = Report([], [])
     audit(session.ledger.store, session.adapters, report, remotes=True)
-    return summary_of(session, scene, report, teller)
+    return summary_of(session, scene, report, output)
 
 
-def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
-    home, scene = _set_up(folder, cast, teller, stack)
+def _play(folder: Path, cast: Cast, output: Output, stack: ExitStack) -> dict[str, Any]:
+    home, scene = _set_up(folder, cast, output, stack)
     session = stack.enter_context(open_session(home.path, create=True))
     stack.enter_context(watch_lock(home, "watch"))
-    stack.callback(_stop_what_lives, session, teller)
+    stack.callback(_stop_what_lives, session, output)
     log_to(session)
-    with narrated(session, _narrator(teller)), _signals(session, scene, cast, teller):
-        _launch(session, scene, teller)
-        _strike(scene, cast.fault, teller, stack)
+    with narrated(session, _narrator(output)), _signals(session, scene, cast, output):
+        _launch(session, scene, output)
+        _strike(scene, cast.fault, output, stack)
         deadline = clock.Deadline.after(LIMIT)
-        with told_to_stop() as stop:
+        with stop_signals() as stop:
             watcher = Watcher(session.services, holder_of(home, "watchkeeper"), home)
             rule = LIVE_FAULTS.get(cast.fault, "")
             watcher.run(stop, lambda runs: deadline.expired() or idle(runs) or _found(runs, rule))
@@ -268,22 +268,22 @@ def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[st
         raise KeyboardInterrupt
     report = Report([], [])
     audit(session.ledger.store, session.adapters, report, remotes=True)
-    summary = summary_of(session, scene, report, teller)
+    summary = summary_of(session, scene, report, output)
     if cast.by_signals:
         summary["by_signals"] = load("cli.demo_signals", "compared")(session, scene)
     return summary
 
 
-def _strike(scene: Scene, fault: str, teller: Teller, stack: ExitStack) -> None:
+def _strike(scene: Scene, fault: str, output: Output, stack: ExitStack) -> None:
     """Start the process that does the harm, unless there is no fault."""
     if fault in LIVE_FAULTS:
         stack.callback(_end, start_live_fault(scene, fault))
-        teller.tell(f"a separate process will harm the training from step-{LIVE_FAULT_STEP} on")
+        output.say(f"a separate process will harm the training from step-{LIVE_FAULT_STEP} on")
         return
     kills = KILLS[fault]
     if kills:
         stack.callback(_end, start_fault(scene, kills))
-        teller.tell(f"a separate process will kill the training while step-{FAULT_STEP} is written")
+        output.say(f"a separate process will kill the training while step-{FAULT_STEP} is written")
 
 
 def _found(runs: dict[str, Run], rule: str) -> bool:
@@ -293,18 +293,18 @@ def _found(runs: dict[str, Run], rule: str) -> bool:
 
 
 def _signals(
-    session: Session, scene: Scene, cast: Cast, teller: Teller
+    session: Session, scene: Scene, cast: Cast, output: Output
 ) -> AbstractContextManager[None]:
     """Return a context that runs the Pub/Sub parts, or an empty one if signals are off."""
     if not cast.by_signals:
         return nullcontext()
-    made: AbstractContextManager[None] = load("cli.demo_signals", "heard_and_told")(
-        session, scene, teller.tell
+    made: AbstractContextManager[None] = load("cli.demo_signals", "heard_and_reported")(
+        session, scene, output.say
     )
     return made
 
 
-def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple[Home, Scene]:
+def _set_up(folder: Path, cast: Cast, output: Output, stack: ExitStack) -> tuple[Home, Scene]:
     """Create a home, start the cluster, and write the contract."""
     home = create_home(folder)
     if store_of(home) and not own_to_home(given_store(), os.environ, home.store):
@@ -316,24 +316,24 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
     if kept := store_to_keep(given_store(), os.environ):
         home = keep_store(home, kept)
     add_human(home.principals, "demo", "the demo itself, simulating a DRI")
-    teller.tell(f"home {home.path}")
+    output.say(f"home {home.path}")
     part = OrchestratorPart(kind="local", address=str(home.jobs), cluster="demo")
     session_dir = None
     if cast.orchestrator == "ray":
-        teller.tell("starting a Ray cluster on this machine")
+        output.say("starting a Ray cluster on this machine")
         try:
             variables: dict[str, str] = {}
             if cast.by_signals:
                 variables = load("cli.demo_signals", "HEAD_VARIABLES")
             start = load("ray.cluster", "start_head")
-            head = start(folder / "demo", 2, on_wait=teller.show, variables=variables)
+            head = start(folder / "demo", 2, on_wait=output.show, variables=variables)
         except load("ray.cluster", "HeadNotStarted") as error:
             instead = "try `watchkeeper demo --orchestrator local`"
             raise Leave(f"Ray did not start on this machine: {error}; {instead}", 2) from error
         stack.callback(head.stop)
         part = OrchestratorPart(kind="ray", address=head.address, cluster="demo")
         session_dir = head.directory / "session_latest"
-        teller.tell(f"Ray is up: {head.address}")
+        output.say(f"Ray is up: {head.address}")
     scene = set_scene(
         folder / "demo",
         push_code(folder / "demo"),
@@ -343,36 +343,36 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
         heard=load("cli.demo_signals", "heard")(session_dir) if cast.by_signals else None,
         harmed=cast.fault in LIVE_FAULTS,
     )
-    teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
+    output.say(f"git remote {scene.code.remote}, contract {scene.contract_file}")
     return home, scene
 
 
-def _launch(session: Session, scene: Scene, teller: Teller) -> None:
+def _launch(session: Session, scene: Scene, output: Output) -> None:
     """Do what `launch`, `approve` and `launch` again do."""
     person = Actor(principal="demo", kind="human")
     contract = read_contract(scene.contract_file)
     handle(session, RUN, DraftRun(now=clock.now(), actor=person, contract=contract))
     held_back = not_refused(request_launch(session.services, contract, person)).run.preflight
     assert held_back is not None, "a launch request records its preflight"
-    teller.tell(f"plan {short(held_back.digest)} is held back: nobody approved it yet (L11)")
+    output.say(f"plan {short(held_back.digest)} is held back: nobody approved it yet (L11)")
     note = "simulated: the demo approves its own run, no person looked at it"
     approval = ApproveLaunch(now=clock.now(), actor=person, digest=held_back.digest, note=note)
     handle(session, RUN, approval)
     not_refused(request_launch(session.services, contract, person))
 
 
-def _narrator(teller: Teller) -> Tell:
+def _narrator(output: Output) -> Say:
     def narrate(slug: str, line: str, is_check: bool) -> None:
         del slug
         if is_check:
-            teller.show(line)
+            output.show(line)
         else:
-            teller.tell(line)
+            output.say(line)
 
     return narrate
 
 
-def _stop_what_lives(session: Session, teller: Teller) -> None:
+def _stop_what_lives(session: Session, output: Output) -> None:
     """Stop remaining jobs at the orchestrator, however the demo ends. Nothing is recorded."""
     run = session.ledger.run(RUN)
     if not isinstance(run, Run) or not run.instances or run.contract is None:
@@ -380,7 +380,7 @@ def _stop_what_lives(session: Session, teller: Teller) -> None:
     plan = run.instances[-1].plan
     if live_instance(run) is None and phase_name(run.phase) != "launching":
         return
-    teller.tell(f"stopping {plan.submission_id}")
+    output.say(f"stopping {plan.submission_id}")
     orchestrator = session.adapters.orchestrator(run.contract)
     with contextlib.suppress(Unavailable):
         orchestrator.stop(plan.submission_id)

@@ -7,7 +7,7 @@ from watchkeeper.adapters.cli.common import (
     Session,
     name_of_ledger,
 )
-from watchkeeper.adapters.cli.teller import Teller
+from watchkeeper.adapters.cli.progress_output import Output
 from watchkeeper.adapters.demo.scene import (
     RUN,
     Scene,
@@ -20,7 +20,7 @@ from watchkeeper.projections.figures import count
 from watchkeeper.services.ledger.verify import Report
 
 
-def summary_of(session: Session, scene: Scene, report: Report, teller: Teller) -> dict[str, Any]:
+def summary_of(session: Session, scene: Scene, report: Report, output: Output) -> dict[str, Any]:
     """Return the demo's results, as `--json` prints them."""
     run = session.ledger.run(RUN)
     assert isinstance(run, Run), "the demo's own run can be read"
@@ -50,7 +50,7 @@ def summary_of(session: Session, scene: Scene, report: Report, teller: Teller) -
         "home": str(session.home.path),
         "ledger": name_of_ledger(session.home),
         "events": run.version,
-        "elapsed_s": round(teller.elapsed_s(), 1),
+        "elapsed_s": round(output.elapsed_s(), 1),
         "fault_log": str(scene.fault_log),
         "verify": report.problems + report.unchecked,
     }

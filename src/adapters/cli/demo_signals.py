@@ -117,7 +117,7 @@ def open_lines(deployment: str) -> Lines:
 
 
 @contextmanager
-def heard_and_told(
+def heard_and_reported(
     session: Session, scene: Scene, show: Callable[[str], None]
 ) -> Generator[None, None, None]:
     """Run bridge, bucket, consumer, publisher and a printing subscriber during a block.

@@ -92,7 +92,7 @@ def _refuse_others(path: Path, begins: bytes, packed: bool) -> None:
         raise Leave(f"{path}: it is compressed: let its name end in .gz", 4)
 
 
-class Aside:
+class Spare:
     """A temporary database with the events of an export, to read them run by run.
 
     The database has no name. SQLite keeps it in a temporary file that no other process can open
@@ -131,7 +131,7 @@ class Aside:
 
 
 @contextmanager
-def aside() -> Generator[Aside, None, None]:
+def spare() -> Generator[Spare, None, None]:
     """Yield a temporary database for events, and remove it after the block.
 
     Raises:
@@ -139,7 +139,7 @@ def aside() -> Generator[Aside, None, None]:
     """
     try:
         with closing(sqlite3.connect("", isolation_level=None)) as connection:
-            yield Aside(connection)
+            yield Spare(connection)
     except sqlite3.Error as error:
         raise Leave(
             f"the export could not be put aside for reading, which takes as much room as the file "

@@ -5,7 +5,7 @@ import tempfile
 import traceback
 
 
-def told(error: Exception) -> str:
+def reported(error: Exception) -> str:
     """Write a report of an unexpected error to a file, and return the message for the user."""
     first = f"internal error: {type(error).__name__}: {error}"
     try:

@@ -70,10 +70,10 @@ def opened(path: Path, stack: ExitStack, door: str) -> BufferedReader:
     try:
         return text_of(cast("Arriving", arriving))
     except NotText as error:
-        raise Leave(error.told(str(path), door), 4) from error
+        raise Leave(error.reported(str(path), door), 4) from error
 
 
-def tell_of_lines(path: Path, source: BufferedReader, keys: Sequence[str], door: str) -> None:
+def report_lines(path: Path, source: BufferedReader, keys: Sequence[str], door: str) -> None:
     """Warn on standard error if one log looks like JSON lines.
 
     Args:

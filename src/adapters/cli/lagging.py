@@ -54,7 +54,7 @@ def view_problems(home: Path, found: list[Lag]) -> list[str]:
     return [*said, *(text for text in silences if text)]
 
 
-def told_of_home(home: Path, chosen: str) -> tuple[list[dict[str, Any]], list[str]]:
+def report_of_home(home: Path, chosen: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the views of a home as rows for programs, and their problems as sentences.
 
     The home is not opened.

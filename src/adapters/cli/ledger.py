@@ -175,7 +175,7 @@ def _rebuild_view(
                 show(build.position - begin, store.newest() - begin)
 
             try:
-                built = rebuild(store, views, projection, HOLDER, begin=begin, told=show_build)
+                built = rebuild(store, views, projection, HOLDER, begin=begin, reported=show_build)
             except BuildHeld as error:
                 raise Leave(str(error), 2) from error
         rows, waiting = len(views.rows(built)), len(views.parked(built))
@@ -202,7 +202,7 @@ def _rebuild_status(home: Path, as_json: bool) -> tuple[dict[str, Any], str]:
         progress("building status", quiet=as_json) as show,
     ):
         try:
-            done = rebuild_status(session.ledger.store, views, HOLDER, told=show)
+            done = rebuild_status(session.ledger.store, views, HOLDER, reported=show)
         except BuildHeld as error:
             raise Leave(str(error), 2) from error
     title = f"{STATUS}@{done.shape}"

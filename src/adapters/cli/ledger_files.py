@@ -118,7 +118,7 @@ def import_command(file: Path, home: Path, as_json: bool) -> None:
         except OtherLedger as error:
             raise Leave(str(error), 3) from error
         with progress("status rows", quiet=as_json) as show:
-            rebuilt = rebuild_status(store, views, HOLDER, told=show)
+            rebuilt = rebuild_status(store, views, HOLDER, reported=show)
     held = f"; {count(done.known, 'event')} were there already" if done.known else ""
     runs = count(rebuilt.runs, "run")
     text = f"{count(done.events, 'event')} stored of {summary.events:,}, {runs}{held}"

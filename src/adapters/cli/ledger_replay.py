@@ -14,7 +14,7 @@ from watchkeeper.adapters.cli.common import (
     open_session,
     say,
 )
-from watchkeeper.adapters.cli.export_file import aside, reading
+from watchkeeper.adapters.cli.export_file import reading, spare
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.domain.rules.whatif.rejudging import rejudge
@@ -94,7 +94,7 @@ def _histories(
             _expect(runs, known)
             yield len(runs or known), histories(session.ledger.store, runs or known)
         return
-    with aside() as kept:
+    with spare() as kept:
         try:
             with reading(file) as lines:
                 check_export(lines)

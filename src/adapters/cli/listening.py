@@ -85,7 +85,7 @@ def listening(session: Session, subscriptions: Sequence[str]) -> Generator[None,
     finally:
         left = clock.Deadline.after(deadline)
         for consumer in consumers:
-            consumer.tell_to_stop()
+            consumer.request_stop()
         for consumer in consumers:
             consumer.stop(left.remaining())
         inbox.flush()

@@ -23,11 +23,11 @@ _END_LIMIT_S = 5.0
 
 _LOG = logging.getLogger(__name__)
 
-Tell = Callable[[str, str, bool], None]
+Say = Callable[[str, str, bool], None]
 
 
 @contextmanager
-def narrated(session: Session, narrate: Tell) -> Generator[None, None, None]:
+def narrated(session: Session, narrate: Say) -> Generator[None, None, None]:
     """Report each new event of a run's history during the block, whatever process records it.
 
     Args:
@@ -49,7 +49,7 @@ def narrated(session: Session, narrate: Tell) -> Generator[None, None, None]:
         narrator.join(timeout=_END_LIMIT_S)
 
 
-def _narrate(tailer: Tailer, narrate: Tell, is_done: Callable[[], bool]) -> None:
+def _narrate(tailer: Tailer, narrate: Say, is_done: Callable[[], bool]) -> None:
     warned = False
     while True:
         last_round = is_done()
@@ -71,7 +71,7 @@ def _narrate(tailer: Tailer, narrate: Tell, is_done: Callable[[], bool]) -> None
             return
 
 
-def _narrate_row(row: Notification, narrate: Tell) -> None:
+def _narrate_row(row: Notification, narrate: Say) -> None:
     stream, version = str(row.originator_id), row.originator_version
     if not stream.startswith("run/"):
         return

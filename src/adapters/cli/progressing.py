@@ -17,7 +17,7 @@ from watchkeeper.adapters.cli.json_lines import (
     log_argument,
     numbered,
     opened,
-    tell_of_lines,
+    report_lines,
     write_row,
 )
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
@@ -77,7 +77,7 @@ def progress(log: Path | None, lines: Path | None) -> None:
     with ExitStack() as stack:
         if log is not None:
             source = opened(log, stack, _DOOR)
-            tell_of_lines(log, source, ("line", "text"), _DOOR)
+            report_lines(log, source, ("line", "text"), _DOOR)
             leave_if(_answer_log(source))
         elif lines is not None:
             source = opened(lines, stack, f"{_DOOR} --jsonl")

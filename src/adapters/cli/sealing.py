@@ -158,7 +158,7 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
     try:
         with progress("proving events", quiet=quiet) as show:
             fewer = partial(without.update, ("proving events",))
-            checked = verify_ledger(chosen, home.ledger, Jobs(jobs, told=show, fewer=fewer))
+            checked = verify_ledger(chosen, home.ledger, Jobs(jobs, reported=show, fewer=fewer))
     except ProcessLost as error:
         report.unchecked.append(str(error))
         return
@@ -173,7 +173,7 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
                     fewer = partial(without.update, ("verifying runs",))
                     audit_home(
                         home, chosen, opened.store, report,
-                        remotes=not offline, jobs=Jobs(jobs, told=show, fewer=fewer),
+                        remotes=not offline, jobs=Jobs(jobs, reported=show, fewer=fewer),
                     )  # fmt: skip
                 _compare(home, opened, report, quiet=quiet)
         except StoreFailure as error:

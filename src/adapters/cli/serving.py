@@ -25,7 +25,7 @@ from watchkeeper.adapters.cli.listening import asked_for, listening, signals_opt
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
 from watchkeeper.adapters.cli.second_reading import reader_of, second_reader_options
 from watchkeeper.adapters.cli.viewing import lags_of, viewed
-from watchkeeper.adapters.cli.watching import log_to, told_to_stop
+from watchkeeper.adapters.cli.watching import log_to, stop_signals
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.adapters.rpc.server import LISTEN_DEFAULT, application, is_loopback, served
 from watchkeeper.adapters.rpc.service import Service
@@ -108,7 +108,7 @@ def serve(
     targets = chosen(publish)
     sources = asked_for(subscriptions)
     reader = reader_of(second_reader, second_reader_limit)
-    with open_session(home) as session, told_to_stop() as stop, watch_lock(session.home, "watch"):
+    with open_session(home) as session, stop_signals() as stop, watch_lock(session.home, "watch"):
         log_to(session)
         listener = _bound(host, port)
         url = f"http://{_named(listener, host)}"

@@ -48,7 +48,7 @@ from watchkeeper.adapters.ledger_choice import (
     store_to_keep,
 )
 from watchkeeper.adapters.ledger_gone import found_remains, no_ledger
-from watchkeeper.adapters.listening import read_told, sentence
+from watchkeeper.adapters.listening import read_reported, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.failures import failure, not_writable
@@ -270,7 +270,7 @@ def _view_checks(session: Session) -> list[tuple[str, bool, str]]:
 
 def _source_checks(session: Session) -> list[tuple[str, bool, str]]:
     """Check the subscriptions that the newest watch reads, or read before it ended."""
-    listening = read_told(session.home.path)
+    listening = read_reported(session.home.path)
     if listening is None:
         return []
     return [("signals", *sentence(source, listening, clock.now())) for source in listening.sources]

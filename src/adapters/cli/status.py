@@ -14,13 +14,13 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.deliveries import late_deliveries
-from watchkeeper.adapters.cli.lagging import told_of_home
+from watchkeeper.adapters.cli.lagging import report_of_home
 from watchkeeper.adapters.cli.locking import locked_of_home
 from watchkeeper.adapters.cli.remote import ServerSaid, server_option
 from watchkeeper.adapters.cli.storing import store_named
 from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.ledger_gone import no_home, no_ledger
-from watchkeeper.adapters.listening import read_told, sentence
+from watchkeeper.adapters.listening import read_reported, sentence
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.watched import is_watched
 from watchkeeper.ports.event_store import StatusRow, StoreFailure
@@ -72,7 +72,7 @@ def status(
         # A server reports its targets in its /healthz. The files of a local home are not its own.
         late = [] if server else late_deliveries(home, now)
         sources = [] if server else _sources(home, now)
-        views, behind = ([], []) if server else told_of_home(home, store_named(home))
+        views, behind = ([], []) if server else report_of_home(home, store_named(home))
         if as_json:
             signals = [row for _, _, row in sources]
             answer = {**document(seen), "publishing_late": late, "signals": signals}
@@ -131,7 +131,7 @@ def _no_watch(seen: Fleet, home: Path, server: str | None) -> list[str]:
 
 def _sources(home: Path, now: datetime) -> list[tuple[bool, str, dict[str, Any]]]:
     """Return for each subscription whether it is healthy, a line, and all known facts."""
-    listening = read_told(home.expanduser())
+    listening = read_reported(home.expanduser())
     if listening is None:
         return []
     found: list[tuple[bool, str, dict[str, Any]]] = []

@@ -13,7 +13,7 @@ import click
 
 from watchkeeper.adapters.cli.common import Leave, home_option, json_errors
 from watchkeeper.adapters.cli.storing import given_store
-from watchkeeper.adapters.cli.watching import told_to_stop
+from watchkeeper.adapters.cli.watching import stop_signals
 from watchkeeper.adapters.subscriptions import (
     Position,
     SubscriptionMistake,
@@ -72,7 +72,7 @@ def subscribe(
     """
     del as_json  # The output is always JSON. The option only changes the form of errors.
     begin = _position(from_position)
-    with told_to_stop() as stop, _ended_by_reader(stop):
+    with stop_signals() as stop, _ended_by_reader(stop):
         try:
             events = subscribed(
                 home,

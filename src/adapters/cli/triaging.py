@@ -12,14 +12,14 @@ import click
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine
-from watchkeeper.adapters.cli.context_keys import KeysTold
+from watchkeeper.adapters.cli.context_keys import UnknownKeys
 from watchkeeper.adapters.cli.json_lines import (
     answer_each,
     leave_if,
     lines_option,
     log_argument,
     opened,
-    tell_of_lines,
+    report_lines,
 )
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.judge.booleans import refuse_booleans
@@ -76,7 +76,7 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
     assert log is not None, "one of the two is given"
     with ExitStack() as stack:
         source = opened(log, stack, _DOOR)
-        tell_of_lines(log, source, ("text",), _DOOR)
+        report_lines(log, source, ("text",), _DOOR)
         found, count = _scanned(source, _size(log))
     if as_json:
         click.echo(json.dumps(_row(str(log), found), ensure_ascii=False))
@@ -91,15 +91,15 @@ def _answer_lines(lines: Path) -> int:
     """Answer each line, and return the number of unreadable lines."""
     with ExitStack() as stack:
         source = opened(lines, stack, f"{_DOOR} --jsonl")
-        return answer_each(source, LINE_BYTES_MAX, answering(KeysTold()), _INSTEAD)
+        return answer_each(source, LINE_BYTES_MAX, answering(UnknownKeys()), _INSTEAD)
 
 
-def answering(keys: KeysTold) -> Callable[[bytes], dict[str, Any]]:
+def answering(keys: UnknownKeys) -> Callable[[bytes], dict[str, Any]]:
     """Return a function that answers a line."""
     return partial(_answer, keys=keys)
 
 
-def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
+def _answer(line: bytes, keys: UnknownKeys) -> dict[str, Any]:
     try:
         held = parse_json(line)
         asked = _Query.model_validate(held)

@@ -101,7 +101,7 @@ def watch(
     targets = chosen(publish)
     sources = asked_for(subscriptions)
     reader = reader_of(second_reader, second_reader_limit)
-    with open_session(home) as session, told_to_stop() as stop, ExitStack() as stack:
+    with open_session(home) as session, stop_signals() as stop, ExitStack() as stack:
         for slug in runs:
             known_run(session.ledger, slug)
         try:
@@ -185,7 +185,7 @@ def _rests(run: Run) -> bool:
 
 
 @contextmanager
-def told_to_stop() -> Generator[threading.Event, None, None]:
+def stop_signals() -> Generator[threading.Event, None, None]:
     """Yield an event that SIGINT and SIGTERM set; a second one raises KeyboardInterrupt."""
     stop = threading.Event()
 

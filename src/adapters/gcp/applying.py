@@ -58,14 +58,14 @@ class _NoAnswer(Exception):
 
 
 def apply(
-    resources: Sequence[Resource], project: str, tell: Callable[[str], None]
+    resources: Sequence[Resource], project: str, say: Callable[[str], None]
 ) -> Iterator[Done]:
     """Create what is missing, in the plan's order, and yield the outcome of each.
 
     Args:
         resources: The plan.
         project: Its project.
-        tell: Called with each `gcloud` command before it runs.
+        say: Called with each `gcloud` command before it runs.
     """
     gcloud = shutil.which("gcloud")
     if os.environ.get("PUBSUB_EMULATOR_HOST"):
@@ -76,7 +76,7 @@ def apply(
         elif gcloud is None:
             yield Done(resource, "not run")
         else:
-            yield _by_gcloud(resource, project, tell)
+            yield _by_gcloud(resource, project, say)
 
 
 # --- Google's client -----------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def _subscription(resource: Resource) -> Done:
         found = client.get_subscription(
             request={"subscription": resource.name}, timeout=limit, retry=None
         )
-        differs = differences(resource.settings, told_of(found))
+        differs = differences(resource.settings, report_of(found))
         return Done(resource, "differs" if differs else "there", "; ".join(differs))
     finally:
         client.close()
@@ -147,7 +147,7 @@ def _request(resource: Resource) -> dict[str, Any]:
     return request
 
 
-def told_of(found: Any) -> dict[str, JsonValue]:
+def report_of(found: Any) -> dict[str, JsonValue]:
     """Return a subscription of the client with the plan's setting names."""
     dead = found.dead_letter_policy
     found_settings: dict[str, JsonValue] = {
@@ -183,14 +183,14 @@ def differences(wanted: Mapping[str, JsonValue], found: Mapping[str, JsonValue])
 # --- gcloud --------------------------------------------------------------------------------------
 
 
-def _by_gcloud(resource: Resource, project: str, tell: Callable[[str], None]) -> Done:
+def _by_gcloud(resource: Resource, project: str, say: Callable[[str], None]) -> Done:
     try:
         member = _member(resource, project)
         found = _found(resource, member, _answer(asking(resource, project)))
         if found is not None:
             return found
         command = [_filled(word, resource, member) for word in making(resource, project)]
-        tell(shell(command, project))
+        say(shell(command, project))
         done = _run(command)
     except _NoAnswer as error:
         return Done(resource, "failed", str(error))

@@ -160,9 +160,9 @@ def _supervise(prepared: Path, claimed: Path, answer: int, umask: int) -> int:
     except OSError as error:
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
             raise
-        _tell(answer, DUPLICATE)
+        _answer_with(answer, DUPLICATE)
         return 0
-    _tell(answer, CLAIMED)
+    _answer_with(answer, CLAIMED)
     os.chdir("/")
     pid = _start(claimed, umask)
     code, stop_sent = _wait(pid, claimed)
@@ -172,7 +172,7 @@ def _supervise(prepared: Path, claimed: Path, answer: int, umask: int) -> int:
     return _record(claimed, result)
 
 
-def _tell(answer: int, word: str) -> None:
+def _answer_with(answer: int, word: str) -> None:
     # The submitter may have been killed meanwhile; the job still goes on.
     with contextlib.suppress(BrokenPipeError):
         os.write(answer, word.encode())

@@ -100,7 +100,7 @@ class Consumer:
         self._board.state(self.subscription, "connecting")
         self._thread.start()
 
-    def tell_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Request a stop, and return at once."""
         self._stop.set()
 

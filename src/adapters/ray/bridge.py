@@ -15,7 +15,7 @@ from pathlib import Path
 from watchkeeper import clock
 from watchkeeper.adapters.ray.events_http import received
 from watchkeeper.adapters.ray.export_log import follow, unreadable
-from watchkeeper.adapters.ray.job_poll import Poller, tell_reach
+from watchkeeper.adapters.ray.job_poll import Poller, report_reach
 from watchkeeper.adapters.ray.messages import ALIVE, Writer, stamp
 from watchkeeper.adapters.ray.publishing import BATCH_BYTES, BATCH_MESSAGES, TopicPublisher
 from watchkeeper.adapters.ray.spool import Spool
@@ -26,7 +26,7 @@ FOLLOW_EVERY = timedelta(milliseconds=500)
 IDLE = timedelta(milliseconds=100)
 """Between two looks at an empty spool."""
 
-TELL_EVERY = timedelta(seconds=60)
+REPORT_EVERY = timedelta(seconds=60)
 """Between two lines of progress where nothing changed but the counts."""
 
 ALIVE_EVERY = timedelta(minutes=5)
@@ -112,7 +112,7 @@ class Bridge:
             kept, full, unread = read.kept, read.full, unreadable(self.session)
         except OSError as error:
             unread = str(error)
-        kept += tell_reach(self.spool, self.writer, "files", unread)
+        kept += report_reach(self.spool, self.writer, "files", unread)
         with self.lock:
             counts = self._counts
             self._counts = replace(counts, kept=counts.kept + kept, full=full, unread=unread)
@@ -126,7 +126,7 @@ class Bridge:
         if confirmed:
             # A crash before this line publishes them again, under the same ids.
             self.spool.remove(confirmed)
-            self.spool.tell_of_losses(self.writer, clock.now())
+            self.spool.report_losses(self.writer, clock.now())
         with self.lock:
             counts = self._counts
             published = counts.published + len(confirmed)
@@ -157,7 +157,7 @@ def run_once(bridge: Bridge) -> Counts:
 def run(
     bridge: Bridge,
     stop: threading.Event,
-    tell: Callable[[Counts], None],
+    say: Callable[[Counts], None],
     events: tuple[str, int] | None = None,
     on_listening: Callable[[str], None] = lambda _: None,
 ) -> Counts:
@@ -166,7 +166,7 @@ def run(
     Args:
         bridge: What to run.
         stop: Set by signals.
-        tell: Called with the counts when the state changed, and every minute.
+        say: Called with the counts when the state changed, and every minute.
         events: Where to listen for Ray's events: host, and port or 0; None: nowhere.
         on_listening: Called with the URL of the listener.
 
@@ -183,7 +183,7 @@ def run(
         running.enter_context(_repeated("publish", _publishing(bridge, stop), IDLE, stop, failures))
         # However the watch over them ends, its threads end, too.
         running.callback(stop.set)
-        _watch_over(bridge, stop, tell)
+        _watch_over(bridge, stop, say)
     if not failures:
         deadline = clock.Deadline.after(LEAVING)
         while not deadline.expired() and bridge.publish():
@@ -194,7 +194,7 @@ def run(
     return bridge.counts()
 
 
-def _watch_over(bridge: Bridge, stop: threading.Event, tell: Callable[[Counts], None]) -> None:
+def _watch_over(bridge: Bridge, stop: threading.Event, say: Callable[[Counts], None]) -> None:
     reported = Counts()
     since_report, living = clock.Timer(), clock.Timer()
     bridge.live()
@@ -204,8 +204,8 @@ def _watch_over(bridge: Bridge, stop: threading.Event, tell: Callable[[Counts], 
         quiet = replace(
             counts, kept=reported.kept, published=reported.published, waiting=reported.waiting
         )
-        if quiet != reported or since_report.elapsed() > TELL_EVERY:
-            tell(counts)
+        if quiet != reported or since_report.elapsed() > REPORT_EVERY:
+            say(counts)
             reported = counts
             since_report.reset()
         if living.elapsed() > ALIVE_EVERY:

@@ -19,7 +19,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.ray.messages import (
     ENDED,
     Message,
-    Told,
+    Reported,
     Worth,
     Writer,
     job_life,
@@ -87,9 +87,9 @@ class Poller:
                 kept += ask()
             except Unavailable as error:
                 silent.append(part)
-                kept += tell_reach(self.spool, self.writer, part, error.reason)
+                kept += report_reach(self.spool, self.writer, part, error.reason)
             else:
-                kept += tell_reach(self.spool, self.writer, part, "")
+                kept += report_reach(self.spool, self.writer, part, "")
         return kept, tuple(silent)
 
     def _jobs(self) -> int:
@@ -115,7 +115,7 @@ class Poller:
         rows: Mapping[str, Mapping[str, Any]],
         write: Callable[[Mapping[str, Any]], Message],
     ) -> int:
-        known = {identity for states in self.spool.told(part).values() for identity in states}
+        known = {identity for states in self.spool.reported(part).values() for identity in states}
         # Written only where new: to scrub a thousand logs at each poll would cost seconds.
         messages = [write(row) for identity, row in rows.items() if identity not in known]
         # A message without room is not recorded, so the next poll offers it again.
@@ -125,7 +125,7 @@ class Poller:
         """Record that objects are no longer listed that were neither ended nor dead."""
         absent = {
             (part, *thing): states
-            for thing, states in self.spool.told(part).items()
+            for thing, states in self.spool.reported(part).items()
             if thing not in listed
         }
         self._missing = {
@@ -142,7 +142,7 @@ class Poller:
             _, subject, life = known
             gone.append((subject, life))
             if not _DONE[part] & set(states.values()):
-                last = Told(part, subject, list(states.values())[-1], life)
+                last = Reported(part, subject, list(states.values())[-1], life)
                 messages.append(self.writer.unknown(last, at, list(states)))
         return self.spool.forget(part, gone, messages).taken if gone else 0
 
@@ -161,7 +161,7 @@ class Poller:
         return time_limit.call(source, self.limit, attempt)
 
 
-def tell_reach(spool: Spool, writer: Writer, part: str, reason: str) -> int:
+def report_reach(spool: Spool, writer: Writer, part: str, reason: str) -> int:
     """Record that a part went silent, or answers again; nothing if that is known.
 
     Args:

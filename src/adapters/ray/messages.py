@@ -68,7 +68,7 @@ _WORTH = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """A state of a polled object, kept so that it is reported once.
 
     Attributes:
@@ -98,7 +98,7 @@ class Message:
     data: bytes
     attributes: Mapping[str, str]
     worth: Worth
-    told: Told | None = None
+    reported: Reported | None = None
 
     @property
     def type(self) -> str:
@@ -171,7 +171,7 @@ class Writer:
             at,
             {"observed_at": stamp(at), "via": via, "job": dict(job)},
             Worth.END if status in ENDED else Worth.STATE,
-            Told("job", subject, status, job_life(job)),
+            Reported("job", subject, status, job_life(job)),
         )
 
     def node(self, node: Mapping[str, Any], at: datetime) -> Message:
@@ -184,10 +184,10 @@ class Writer:
             at,
             {"observed_at": stamp(at), "node": dict(node)},
             Worth.END if state == "DEAD" else Worth.STATE,
-            Told("node", subject, state),
+            Reported("node", subject, state),
         )
 
-    def unknown(self, last: Told, at: datetime, ids: Sequence[str]) -> Message:
+    def unknown(self, last: Reported, at: datetime, ids: Sequence[str]) -> Message:
         """Build the message that a cluster answers but no longer lists an object.
 
         Args:
@@ -274,7 +274,7 @@ class Writer:
         at: datetime | str,
         data: Mapping[str, Any],
         worth: Worth,
-        told: Told | None = None,
+        reported: Reported | None = None,
         *,
         source: str = "",
     ) -> Message:
@@ -292,7 +292,7 @@ class Writer:
             "content-type": "application/json; charset=utf-8",
             "ce-subject": self._short(subject),
         }
-        return Message(body, attributes, worth, told)
+        return Message(body, attributes, worth, reported)
 
     def _body(self, data: Mapping[str, Any]) -> bytes:
         try:

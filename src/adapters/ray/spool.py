@@ -127,7 +127,7 @@ class Spool:
                 # Nothing is lost: the source still has it.
                 sql.execute("ROLLBACK")
                 return Offered(0, known, tuple(refused))
-            lost = room.lost + Counter(m.type for m in refused if m.told is None)
+            lost = room.lost + Counter(m.type for m in refused if m.reported is None)
             _count_lost(sql, lost)
             for name, value in (notes or {}).items():
                 _note(sql, name, value)
@@ -154,7 +154,7 @@ class Spool:
         with self._writing() as sql:
             sql.executemany("DELETE FROM spool WHERE seq = ?", [(seq,) for seq in published])
 
-    def told(self, part: str) -> Mapping[tuple[str, str], dict[str, str]]:
+    def reported(self, part: str) -> Mapping[tuple[str, str], dict[str, str]]:
         """Return the reported states of a kind of object: by subject and life, then by id.
 
         They are in the order of their reports, not of their occurrence: of two sources, the
@@ -206,7 +206,7 @@ class Spool:
         counts: dict[str, int] = json.loads(self.note("lost") or "{}")
         return counts
 
-    def tell_of_losses(self, writer: Writer, now: datetime) -> bool:
+    def report_losses(self, writer: Writer, now: datetime) -> bool:
         """Store a message about losses, once there is room again; return whether it was stored."""
         with self.lock:
             counts = self.lost()
@@ -233,7 +233,7 @@ class Spool:
         found = sql.execute("SELECT 1 FROM spool WHERE source = ? AND id = ?", (source, identity))
         if found.fetchone() is not None:
             return True
-        if message.told is None:
+        if message.reported is None:
             return False
         return sql.execute("SELECT 1 FROM told WHERE id = ?", (identity,)).fetchone() is not None
 
@@ -356,7 +356,7 @@ def _sizes(sql: sqlite3.Connection) -> tuple[int, int]:
 def _insert(sql: sqlite3.Connection, message: Message) -> None:
     source, identity = message.identity
     row = (
-        source, identity, message.type, int(message.worth), message.told is not None,
+        source, identity, message.type, int(message.worth), message.reported is not None,
         len(message.data), message.data, json.dumps(dict(message.attributes), ensure_ascii=False),
     )  # fmt: skip
     written = sql.execute(
@@ -364,8 +364,8 @@ def _insert(sql: sqlite3.Connection, message: Message) -> None:
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         row,
     )
-    if message.told is not None:
-        state = message.told
+    if message.reported is not None:
+        state = message.reported
         sql.execute(
             "INSERT INTO told (id, part, subject, life, state, seq) VALUES (?, ?, ?, ?, ?, ?)",
             (identity, state.part, state.subject, state.life, state.state, written.lastrowid),

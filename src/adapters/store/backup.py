@@ -10,9 +10,9 @@ from pathlib import Path
 from watchkeeper.adapters.store.failures import SQLITE_ERRORS, failure
 from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.rest import (
-    beside,
     remove_rest,
     rest_path,
+    sidecar,
     sync_folder,
     unsettled,
     write_rest,
@@ -37,7 +37,9 @@ class LedgerInUse(BackupProblem):
     """Others use the ledger that a copy should replace."""
 
 
-def back_up(path: Path, to: Path, told: Callable[[int, int], None] = lambda _a, _b: None) -> int:
+def back_up(
+    path: Path, to: Path, reported: Callable[[int, int], None] = lambda _a, _b: None
+) -> int:
     """Copy a store that may be in use into a separate file, whole or not at all.
 
     The copy is at rest: the digest of its bytes is next to it. Positions are kept.
@@ -45,7 +47,7 @@ def back_up(path: Path, to: Path, told: Callable[[int, int], None] = lambda _a, 
     Args:
         path: The store.
         to: The copy; must not exist.
-        told: Called with the number of copied pages, and of all pages.
+        reported: Called with the number of copied pages, and of all pages.
 
     Returns:
         The number of events in it, after it was verified.
@@ -70,7 +72,7 @@ def back_up(path: Path, to: Path, told: Callable[[int, int], None] = lambda _a, 
             closing(sqlite3.connect(new)) as target,
         ):
             source.backup(
-                target, pages=PAGES, progress=lambda _, left, whole: told(whole - left, whole)
+                target, pages=PAGES, progress=lambda _, left, whole: reported(whole - left, whole)
             )
             # One file: a copy in WAL mode would need two more files to be read.
             target.execute("PRAGMA journal_mode = DELETE").fetchall()
@@ -146,7 +148,7 @@ def _put(copy: Path, path: Path, stamp: str) -> Path | None:
         # Its log belongs to the old file: SQLite must never find it next to the new one.
         if old is not None:
             left.replace(path.with_name(left.name.replace(path.name, old.name, 1)))
-    for left in (*beside(path), path.with_name(f"{path.name}-shm")):
+    for left in (*sidecar(path), path.with_name(f"{path.name}-shm")):
         left.unlink(missing_ok=True)
     new.replace(path)
     sync_folder(path.parent)

@@ -112,7 +112,7 @@ class Seen:
     events: int = 0
     newest: int = 0
     proved: bool = False
-    told: Callable[[int], None] = _untold
+    reported: Callable[[int], None] = _untold
 
 
 def lenient_text(raw: bytes) -> str:
@@ -245,7 +245,7 @@ def page_problems(
         seen.newest = row[0]
         seen.events += 1
         yield from one_by_one(seen, row)
-    seen.told(seen.events)
+    seen.reported(seen.events)
 
 
 def row_problems(seen: Seen, row: Row) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from watchkeeper.adapters.store.rest import beside
+from watchkeeper.adapters.store.rest import sidecar
 
 _MAGIC = (0x377F0682, 0x377F0683)
 """Magic numbers of a log with little-endian and with big-endian checksums."""
@@ -76,7 +76,7 @@ def log_problem(path: Path) -> str | None:
     Raises:
         OSError: A file could not be read.
     """
-    log_path, _ = beside(path)
+    log_path, _ = sidecar(path)
     index = _read_index(path.with_name(f"{path.name}-shm"))
     if not log_path.exists() or log_path.stat().st_size == 0:
         gone = index is not None and index.moved < index.frames

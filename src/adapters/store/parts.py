@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from watchkeeper.adapters.processes import Tell, Work, in_processes
+from watchkeeper.adapters.processes import Say, Work, in_processes
 from watchkeeper.adapters.store.content import (
     Problem,
     Row,
@@ -62,7 +62,7 @@ class Jobs:
 
     number: int = 1
     part: int = PART_EVENTS
-    told: Callable[[int, int], None] = lambda _done, _whole: None
+    reported: Callable[[int, int], None] = lambda _done, _whole: None
     fewer: Callable[[], None] = lambda: None
 
 
@@ -196,7 +196,7 @@ def proved_by(
     def report_progress(more: int) -> None:
         nonlocal done
         done += more
-        jobs.told(done, parts[-1].last)
+        jobs.reported(done, parts[-1].last)
 
     tasks: list[Task] = [*others, *parts]
     with closing(
@@ -218,13 +218,13 @@ def proved_by(
     return False
 
 
-def told_by(tell: Tell) -> Callable[[int], None]:
+def reported_by(say: Say) -> Callable[[int], None]:
     """Return a callback that takes the count so far and passes on the increase."""
     before = 0
 
     def report(events: int) -> None:
         nonlocal before
-        tell(events - before)
+        say(events - before)
         before = events
 
     return report
@@ -250,7 +250,7 @@ def prove_file(
     try:
         newest = connection.execute("SELECT max(id) FROM events").fetchone()[0]
         parts = parts_of(newest, jobs) if isinstance(newest, int) else []
-        seen.told = lambda events: jobs.told(events, newest)
+        seen.reported = lambda events: jobs.reported(events, newest)
         if not parts or any(True for _ in schema_problems(connection, seen)):
             return
         read_names(connection, seen)
@@ -270,7 +270,7 @@ class _File:
     parameters: str
 
 
-def _work_on_file(given: _File, tasks: Iterator[Task], tell: Tell) -> Iterator[Walked | bool]:
+def _work_on_file(given: _File, tasks: Iterator[Task], say: Say) -> Iterator[Walked | bool]:
     """Answer tasks over one connection, in one read transaction.
 
     Recorded rows never change, and no position beyond those of the first process is read. So a
@@ -285,7 +285,7 @@ def _work_on_file(given: _File, tasks: Iterator[Task], tell: Tell) -> Iterator[W
             for task in tasks:
                 match task:
                     case Part():
-                        names = Seen(seen.names, seen.topics, told=told_by(tell))
+                        names = Seen(seen.names, seen.topics, reported=reported_by(say))
                         yield _walk_file(connection, names, task) or False
                     case str() if task == _INTEGRITY:
                         yield next(integrity_problems(connection), None) is None

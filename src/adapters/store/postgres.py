@@ -140,7 +140,7 @@ class SourceResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """The outcome of one append: `stored`, `repeated`, `reused`, `conflict` or `seen`.
 
     Attributes:
@@ -198,7 +198,7 @@ class PostgresStore(PostgresPages):
         asked = [asked_of(append) for append in appends]
         return [self._answered(one, row) for one, row in zip(asked, self.store(asked), strict=True)]
 
-    def store(self, asked: Sequence[SourceResult]) -> list[Told]:
+    def store(self, asked: Sequence[SourceResult]) -> list[Reported]:
         """Append in one database call, and find the outcome after a lost connection.
 
         Raises:
@@ -215,7 +215,7 @@ class PostgresStore(PostgresPages):
             try:
                 with self.links.borrowed() as connection, connection.cursor(binary=True) as cursor:
                     cursor.execute(APPEND_FUNCTION.call.encode(), parameters, prepare=True)
-                    found = [Told(*row) for row in cursor.fetchall()]
+                    found = [Reported(*row) for row in cursor.fetchall()]
                 break
             except Unreached as error:
                 if deadline.expired():
@@ -317,7 +317,7 @@ class PostgresStore(PostgresPages):
             texts([row.row for row in rows]),
         )
 
-    def _answered(self, one: SourceResult, row: Told) -> Appended | VersionConflict | KeyReused:
+    def _answered(self, one: SourceResult, row: Reported) -> Appended | VersionConflict | KeyReused:
         match row.outcome:
             case "stored":
                 return Appended(one.answer)
@@ -331,7 +331,7 @@ class PostgresStore(PostgresPages):
             case unknown:
                 raise AssertionError(f"the database answered {unknown!r}")
 
-    def _settled(self, one: SourceResult, row: Told) -> Told:
+    def _settled(self, one: SourceResult, row: Reported) -> Reported:
         """Report an append as stored if its own events are there despite a lost connection.
 
         The bytes of each event hold a fresh id, so no other append has stored the same.
@@ -345,7 +345,7 @@ class PostgresStore(PostgresPages):
             if [(event.topic, event.state) for event in there] != ours:
                 return row
             position = max([position, *(event.position for event in there)])
-        return Told("stored", None, None, position)
+        return Reported("stored", None, None, position)
 
     def _failed(self, error: Unreached, unsure: bool) -> StoreFailure:
         """Return the failure to reconnect, with the known state of an append that was sent."""

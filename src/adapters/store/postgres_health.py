@@ -1,8 +1,8 @@
 """The `doctor` report on the server that holds a ledger."""
 
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.adapters.store.postgres_aside import aside, told_copy
 from watchkeeper.adapters.store.postgres_link import LIMITS, Links
+from watchkeeper.adapters.store.postgres_spare import reported_copy, spare
 from watchkeeper.clock import Timer
 
 _SAFE = {"fsync": "on", "full_page_writes": "on"}
@@ -30,7 +30,7 @@ def health(url: str) -> list[tuple[str, bool, str]]:
             (list(_SAFE),),
         )
         with links.borrowed() as connection:
-            left = told_copy(aside(connection, address.schema))
+            left = reported_copy(spare(connection, address.schema))
     finally:
         links.close()
     # A restore that is under way keeps everybody out, so this one is not.

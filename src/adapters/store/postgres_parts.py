@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from watchkeeper.adapters.processes import Tell
+from watchkeeper.adapters.processes import Say
 from watchkeeper.adapters.store.content import Seen
 from watchkeeper.adapters.store.parts import (
     Jobs,
@@ -14,7 +14,7 @@ from watchkeeper.adapters.store.parts import (
     Walked,
     parts_of,
     proved_by,
-    told_by,
+    reported_by,
     walk,
 )
 from watchkeeper.adapters.store.postgres_address import Address
@@ -60,7 +60,7 @@ def prove_ledger(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
         StoreFailure: A process did not answer, or could not reach the server.
     """
     newest = asking.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
-    seen.told = lambda events: jobs.told(events, newest)
+    seen.reported = lambda events: jobs.reported(events, newest)
     parts = parts_of(newest, jobs)
     if not parts:
         return
@@ -72,7 +72,7 @@ def prove_ledger(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
         jobs.fewer()
 
 
-def _work(view: View, tasks: Iterator[Task], tell: Tell) -> Iterator[Walked | bool]:
+def _work(view: View, tasks: Iterator[Task], say: Say) -> Iterator[Walked | bool]:
     """Walk parts over one connection."""
     with asking_at(view.address, view.limits, view.snapshot, alone=view.alone) as asking:
         try:
@@ -80,7 +80,7 @@ def _work(view: View, tasks: Iterator[Task], tell: Tell) -> Iterator[Walked | bo
             read_names(asking, seen)
             for part in tasks:
                 assert isinstance(part, Part), "nothing else is asked"
-                names = Seen(seen.names, seen.topics, told=told_by(tell))
+                names = Seen(seen.names, seen.topics, reported=reported_by(say))
                 yield _walk(asking, names, part) or False
         except (psycopg.ProgrammingError, psycopg.errors.InternalError_):
             # An error in the stored data: the sequential walk meets it, too, and reports it.

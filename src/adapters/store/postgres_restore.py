@@ -16,16 +16,6 @@ import psycopg
 
 from watchkeeper.adapters.store.backup import BackupProblem, LedgerInUse
 from watchkeeper.adapters.store.postgres_address import Address, parse_address, without_password
-from watchkeeper.adapters.store.postgres_aside import (
-    aside,
-    comment,
-    copy_comment,
-    copy_name,
-    drop,
-    kept_comment,
-    kept_name,
-    rename,
-)
 from watchkeeper.adapters.store.postgres_failures import is_lost
 from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.adapters.store.postgres_link import LIMITS, Links
@@ -42,6 +32,16 @@ from watchkeeper.adapters.store.postgres_rights import (
     rights_of,
 )
 from watchkeeper.adapters.store.postgres_schema import marks_of, schema_version
+from watchkeeper.adapters.store.postgres_spare import (
+    comment,
+    copy_comment,
+    copy_name,
+    drop,
+    kept_comment,
+    kept_name,
+    rename,
+    spare,
+)
 from watchkeeper.adapters.store.postgres_verify import verify_postgres
 from watchkeeper.ports.event_store import StoreFailure
 
@@ -207,7 +207,7 @@ def _left(connection: Connection, schema: str) -> None:
 
 def _clear(connection: Connection, schema: str) -> None:
     """Remove the copy of a restore that was cut short."""
-    found = aside(connection, schema).copy
+    found = spare(connection, schema).copy
     if found:
         connection.execute(drop(found))
 

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
-from watchkeeper.adapters.store.postgres_aside import aside, told_missing
+from watchkeeper.adapters.store.postgres_spare import reported_missing, spare
 from watchkeeper.ports.event_store import StoreFailure
 
 SERVER_MIN = 120000
@@ -232,7 +232,7 @@ def _refuse_missing(
             f'As its owner run `GRANT USAGE ON SCHEMA "{schema}" TO "{barred[0]}"`, and grant what '
             "it shall do with the tables, or name another role in the URL."
         )
-    moved = told_missing(aside(connection, schema), schema)
+    moved = reported_missing(spare(connection, schema), schema)
     if moved:
         # An empty one next to it would be taken for it.
         raise StoreFailure(f"{where}: there is no ledger. Nothing was stored. {moved}")

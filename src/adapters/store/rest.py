@@ -29,14 +29,14 @@ def rest_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.rest")
 
 
-def beside(path: Path) -> tuple[Path, Path]:
+def sidecar(path: Path) -> tuple[Path, Path]:
     """Return SQLite's own files, whose content it may move into the store on opening."""
     return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")
 
 
 def unsettled(path: Path) -> list[Path]:
     """Return SQLite's files next to a store that are not empty."""
-    return [file for file in beside(path) if file.exists() and file.stat().st_size > 0]
+    return [file for file in sidecar(path) if file.exists() and file.stat().st_size > 0]
 
 
 def sync_folder(folder: Path) -> None:

@@ -46,7 +46,7 @@ _BY_SIGINT = "exit.sigint"
 _SIGINT_CONFIDENCE = 0.75
 
 
-def stop_told(
+def user_stop(
     check: Check, job: JobFacts, first: AttemptFacts | None, sentences: Sequence[str]
 ) -> CauseClaim | None:
     """Return the sign that a person stopped a job, or `None`.

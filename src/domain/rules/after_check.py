@@ -9,7 +9,7 @@ from typing import TypeGuard
 from watchkeeper.domain.reading.named_places import bad_nodes, nodes_of_end
 from watchkeeper.domain.reading.triage.classify import classify, describe_end, witnessed
 from watchkeeper.domain.rules.ends.advised import proposed_with
-from watchkeeper.domain.rules.ends.attempt_evidence import attempt_claims, told_by_demand
+from watchkeeper.domain.rules.ends.attempt_evidence import attempt_claims, cause_by_demand
 from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.rules.ends.live import answer_to
@@ -22,7 +22,7 @@ from watchkeeper.domain.rules.ends.success import (
     asked_of_record,
     asked_of_short_success,
     has_reached_the_end,
-    told_at_success,
+    reported_at_success,
     verify_end,
     verify_success,
 )
@@ -218,7 +218,7 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     wrong = _wrong_numbers(run, check, command)
     found = attempt_claims(classify(job, check), check, job)
     if run.instances[-1].step_best is None:  # It trained, so it had machines.
-        found = told_by_demand(found, check, job)
+        found = cause_by_demand(found, check, job)
     found = witnessed(found, check, cause_by_witnesses(run, ended_at))
     # A short instance may never have been checked while alive.
     events += identity_at(run, check, command.now)
@@ -252,7 +252,7 @@ def _success(
     answers = answers_at(run, run.instances[-1], check, command.now)
     events: list[RunEvent] = [*lasting_at(run, answers)]
     run = apply_pending(run, events, command)
-    events += told_at_success(run, check, ended.job)
+    events += reported_at_success(run, check, ended.job)
     events += asked_of_record(apply_pending(run, events, command), check)
     asked = apply_pending(run, events, command)
     return [

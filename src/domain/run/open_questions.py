@@ -52,7 +52,7 @@ def closed(run: Run, names: tuple[str, ...], version: int) -> Run:
     return replace(run, questions=left, closed={**run.closed, **dict.fromkeys(names, version)})
 
 
-def asked_anew(run: Run, kind: str) -> Run:
+def asked_again(run: Run, kind: str) -> Run:
     """Return a run whose finding has changed: earlier answers are not about it."""
     if kind not in run.acknowledged:
         return run
@@ -61,7 +61,7 @@ def asked_anew(run: Run, kind: str) -> Run:
 
 def answered_by_clearing(run: Run, kind: str, at: datetime) -> Run:
     """Return a run whose finding was cleared; older releases left the questions about it open."""
-    run = asked_anew(run, kind)
+    run = asked_again(run, kind)
     about = [
         name for name, q in run.questions.items() if q.finding == kind and q.cleared_at is None
     ]

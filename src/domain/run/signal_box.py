@@ -38,7 +38,7 @@ class SignalBox:
     quarantined: Mapping[str, MessageQuarantined] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    put_aside: int = 0
+    quarantined_total: int = 0
     heard: Heard = field(default_factory=dict[str, tuple[datetime, int]])
 
 
@@ -49,7 +49,7 @@ def signal_name(signal: Signal) -> str:
 
 def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
     """Apply events of the stream in order, in one pass, since a box may hold very much."""
-    version, put_aside, heard = box.version, box.put_aside, box.heard
+    version, quarantined_total, heard = box.version, box.quarantined_total, box.heard
     kept, quarantined = dict(box.kept), dict(box.quarantined)
     for event in events:
         version = event.version
@@ -62,7 +62,7 @@ def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
                 kept.pop(name, None)
             case MessageQuarantined() as data:
                 quarantined[data.quarantine] = data
-                put_aside += 1
+                quarantined_total += 1
             case QuarantineReplayed(quarantine=name, outcome=outcome):
                 if outcome in REPLAYED_AWAY:
                     quarantined.pop(name, None)
@@ -73,4 +73,4 @@ def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
                     quarantined.pop(name, None)
             case _:
                 pass
-    return SignalBox(version, kept, quarantined, put_aside, heard)
+    return SignalBox(version, kept, quarantined, quarantined_total, heard)

@@ -78,7 +78,7 @@ from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.contract.plan import Verdict, short
 from watchkeeper.domain.values.text_evidence import TrackerLink
 from watchkeeper.projections.describe.causes import judgement_summary
-from watchkeeper.projections.describe.events_operator import aside_summary
+from watchkeeper.projections.describe.events_operator import operator_summary
 from watchkeeper.projections.describe.signals import box_summary, counted, late_summary, said_by
 from watchkeeper.projections.quoting import cut, one_line
 
@@ -163,7 +163,7 @@ def _summary(event: Event) -> str:
 
 def _run(data: RunEvent) -> str:
     if isinstance(data, HandoverEvent | OperatorEvent):
-        return aside_summary(data)
+        return operator_summary(data)
     if isinstance(data, JudgementEvent):
         return judgement_summary(data)
     match data:

@@ -19,7 +19,7 @@ from watchkeeper.domain.run.watch import WatchEnded, WatchHandedOver
 from watchkeeper.domain.values.contract.plan import short
 
 
-def aside_summary(data: HandoverEvent | OperatorEvent) -> str:
+def operator_summary(data: HandoverEvent | OperatorEvent) -> str:
     """Describe such an event in one line."""
     if isinstance(data, HandoverEvent):
         return _watched(data)

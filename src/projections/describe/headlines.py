@@ -70,7 +70,7 @@ from watchkeeper.domain.run.watch import (
 )
 from watchkeeper.domain.values.check import Health
 from watchkeeper.domain.values.contract.contract import Lane
-from watchkeeper.domain.values.observation.signals import TOLD
+from watchkeeper.domain.values.observation.signals import NOTABLE
 
 
 class Headline(StrEnum):
@@ -201,7 +201,7 @@ def _headline(data: RunEvent) -> Headline | None:
         case CheckpointRejected():
             return Headline.CHECKPOINT
         case SignalReceived():
-            return Headline.SIGNAL if data.signal.kind in TOLD else None
+            return Headline.SIGNAL if data.signal.kind in NOTABLE else None
         case CheckpointValidated():
             return None  # The check that saw it reports it.
         case WatchTaken() | WatchReleased():

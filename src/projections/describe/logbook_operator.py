@@ -25,7 +25,7 @@ from watchkeeper.projections.logbook.state import Key, Kind, Logbook, clock_time
 from watchkeeper.projections.quoting import WORDS_MAX, code, prose
 
 
-def aside(book: Logbook, data: HandoverEvent | OperatorEvent, event: Event) -> Logbook:
+def spare(book: Logbook, data: HandoverEvent | OperatorEvent, event: Event) -> Logbook:
     """Write such an event to the event log, and to the head if it names a lineage."""
     if isinstance(data, HandoverEvent):
         return _watched(book, data, event)

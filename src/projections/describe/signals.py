@@ -13,7 +13,7 @@ from watchkeeper.domain.run.signals import (
     SignalReceived,
     SignalsDismissed,
 )
-from watchkeeper.domain.values.observation.signals import TOLD, Signal
+from watchkeeper.domain.values.observation.signals import NOTABLE, Signal
 from watchkeeper.projections.figures import stamp
 from watchkeeper.projections.logbook.state import Key, Kind, Logbook, opened, said
 from watchkeeper.projections.quoting import WORDS_MAX, code, prose
@@ -52,7 +52,7 @@ def counted(data: SignalReceived) -> str:
 def signalled(book: Logbook, data: SignalReceived, event: Event) -> Logbook:
     """Write the entry of a signal if it deserves one."""
     signal = data.signal
-    if signal.kind not in TOLD:
+    if signal.kind not in NOTABLE:
         return book
     title = f"signal: {signal.kind.value.replace('_', ' ')}"
     book = opened(book, Kind.COMPLETE, event.envelope.recorded_at, title)

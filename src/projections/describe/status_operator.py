@@ -15,7 +15,7 @@ _TEXT_MAX = 300
 """Characters kept of a sentence; the event has the whole one."""
 
 
-def with_aside(row: RunRow, run: Run) -> RunRow:
+def with_operator(row: RunRow, run: Run) -> RunRow:
     """Add handovers, planned acts and operator acts to a run's row."""
     operator = run.operator
     if run.watch.kept_for:

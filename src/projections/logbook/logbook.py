@@ -60,7 +60,7 @@ from watchkeeper.projections.describe import logbook_permits as people
 from watchkeeper.projections.describe import logbook_seal as seal
 from watchkeeper.projections.describe.causes import judgement
 from watchkeeper.projections.describe.headlines import short_name
-from watchkeeper.projections.describe.logbook_operator import aside
+from watchkeeper.projections.describe.logbook_operator import spare
 from watchkeeper.projections.describe.logbook_watch import checked
 from watchkeeper.projections.describe.signals import signalled
 from watchkeeper.projections.logbook.state import Logbook, Mark
@@ -115,7 +115,7 @@ def render_at(
 
 def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
     if isinstance(data, HandoverEvent | OperatorEvent):
-        return aside(book, data, event)
+        return spare(book, data, event)
     if isinstance(data, JudgementEvent):
         return judgement(book, data, event)
     match data:

@@ -33,7 +33,7 @@ from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
 from watchkeeper.domain.values.basic import Reading, SourceState, is_buffered
 from watchkeeper.domain.values.contract.contract import cadence_of, seals_itself
 from watchkeeper.domain.values.contract.plan import Verdict, short
-from watchkeeper.projections.describe.status_operator import with_aside
+from watchkeeper.projections.describe.status_operator import with_operator
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status.rows import (
     BUFFERED_STATE,
@@ -156,7 +156,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         row["proposals"] = proposals
     if permissions := _permissions(run):
         row["permissions"] = permissions
-    return with_aside(row, run)
+    return with_operator(row, run)
 
 
 def _question(run: Run, question: Question) -> QuestionRow:

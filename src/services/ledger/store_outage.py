@@ -19,7 +19,7 @@ RETRY_LONGEST = timedelta(seconds=25)
 RETRY_JITTER = 0.2
 """The longest wait between retries. A ledger that is back is seen within half a minute."""
 
-TELL_EVERY = timedelta(minutes=1)
+REPORT_EVERY = timedelta(minutes=1)
 """The time between two log messages during an outage."""
 
 LOOK_EVERY = timedelta(milliseconds=100)
@@ -38,7 +38,7 @@ def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
         StoreFailure: The ledger has a fault that waiting cannot fix.
     """
     log.warning("the ledger is away, and nothing is done until it is back: %s", error)
-    since, next_word = clock.Timer(), clock.Deadline.after(TELL_EVERY)
+    since, next_word = clock.Timer(), clock.Deadline.after(REPORT_EVERY)
     backoff = clock.ExponentialBackoff(RETRY_FIRST, RETRY_LONGEST, factor=2, jitter=RETRY_JITTER)
     while _wait(stop, backoff.next_wait()):
         try:
@@ -49,7 +49,7 @@ def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
             if next_word.expired():
                 ago = elapsed(since.elapsed())
                 log.warning("the ledger is still away, for %s: %s", ago, again)
-                next_word = clock.Deadline.after(TELL_EVERY)
+                next_word = clock.Deadline.after(REPORT_EVERY)
             continue
         log.warning("the ledger is back after %s: the watch goes on", elapsed(since.elapsed()))
         return True

@@ -87,7 +87,7 @@ def audit(
     report: Report,
     *,
     remotes: bool,
-    told: Callable[[int, int], None] = lambda _done, _whole: None,
+    reported: Callable[[int, int], None] = lambda _done, _whole: None,
 ) -> None:
     """Verify every history in a store.
 
@@ -96,12 +96,12 @@ def audit(
         outside: The ports, for the git remotes that witnessed the histories.
         report: Filled in.
         remotes: Compare with the remotes too.
-        told: Called with the number of verified runs and the total.
+        reported: Called with the number of verified runs and the total.
     """
     rows, slugs = rows_of(store), slugs_of(store)
     for done, slug in enumerate(slugs, 1):
         audit_run(store, outside, rows, slug, report, remotes=remotes)
-        told(done, len(slugs))
+        reported(done, len(slugs))
     audit_rest(store, rows, slugs, report)
 
 

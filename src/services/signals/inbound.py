@@ -328,7 +328,7 @@ class Inbox:
         def quarantined(box: SignalBox) -> list[SignalBoxEvent]:
             return [
                 MessageQuarantined(
-                    quarantine=f"quarantine-{box.put_aside + 1}",
+                    quarantine=f"quarantine-{box.quarantined_total + 1}",
                     transport=delivery.transport[:TEXT_MAX],
                     message_id=delivery.message_id[:TEXT_MAX],
                     reason=why,

@@ -61,7 +61,7 @@ def rebuild(
     holder: str,
     *,
     begin: int = 0,
-    told: Callable[[Build], None] = lambda _: None,
+    reported: Callable[[Build], None] = lambda _: None,
 ) -> Build:
     """Rebuild a projection next to the live build, and switch when it is level.
 
@@ -73,7 +73,7 @@ def rebuild(
         projection: The projection to build.
         holder: The holder of the lease.
         begin: Count only events after this position.
-        told: Called with the build after each page.
+        reported: Called with the build after each page.
 
     Raises:
         BuildHeld: Another process builds it.
@@ -86,7 +86,7 @@ def rebuild(
             _halt_if_ahead(store, views, live)
     build = _begin(store, views, projection, holder, begin)
     while True:
-        told(build)
+        reported(build)
         try:
             stepped = step(Pages(store, (projection,)), views, build, projection)
         except ViewAhead:
@@ -100,7 +100,7 @@ def rebuild(
         if not views.take(build, holder, clock.now() + LEASE, clock.now()):
             raise BuildHeld(f"{build.title} was taken over by another process")
         if stepped.level and finish(views, build):
-            told(build)
+            reported(build)
             return next(b for b in views.builds() if b.id == build.id)
 
 

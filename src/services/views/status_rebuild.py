@@ -60,7 +60,7 @@ def rebuild_status(
     views: Views,
     holder: str,
     shapes: Sequence[Shape] = SHAPES,
-    told: Callable[[int, int], None] = lambda _done, _whole: None,
+    reported: Callable[[int, int], None] = lambda _done, _whole: None,
 ) -> Rebuilt:
     """Write the newest shape's rows of every run from its history, then make that shape live.
 
@@ -96,7 +96,7 @@ def rebuild_status(
         if moved is None:
             raise BuildHeld("another process builds the status rows: wait for it")
         build = moved
-        told(runs, len(slugs))
+        reported(runs, len(slugs))
     dropped = _switch(store, newest, set(slugs))
     views.drop(build)
     return Rebuilt(newest, runs, changed, dropped)

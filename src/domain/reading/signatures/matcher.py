@@ -176,7 +176,7 @@ class Matcher:
         shape = folded(line.encode("utf-8", "replace"))
         if shape not in self._known:
             # A shape's reading is learnt when it comes again.
-            reading = self._shapes.told(line) or self._shapes.told(line)
+            reading = self._shapes.reported(line) or self._shapes.reported(line)
             self._known.learn(shape, self._adds(shape.decode(), reading))
 
     def _adds(self, shape: str, reading: Reading | None) -> Known | None:
@@ -207,7 +207,7 @@ class Matcher:
 
     def _shape_reading(self, line: str) -> Reading | None:
         """Return the shared reading of a line's shape; `None` if the line must be read."""
-        reading = self._shapes.told(line) if not self._plainly else None
+        reading = self._shapes.reported(line) if not self._plainly else None
         if reading is None:
             return None
         exact = self._exact_claims if reading is _NOTHING else self._exact_all

@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 )
 _DIGITS_OF_CLASS = re.compile(r"(\\.)|\d-\d|\d")
 
-Told = TypeVar("Told")
+Reported = TypeVar("Reported")
 
 
 class _Sight(Enum):
@@ -89,19 +89,19 @@ def with_any_digit(pattern: str) -> str | None:
     return "".join(parts)
 
 
-class Shapes(Generic[Told]):
+class Shapes(Generic[Reported]):
     """The readings of shapes, learnt when a shape occurs for the second time.
 
     Args:
         learn: Returns what all lines of a shape say; `None` if their digits matter.
     """
 
-    def __init__(self, learn: Callable[[str], Told | None]) -> None:
+    def __init__(self, learn: Callable[[str], Reported | None]) -> None:
         """Start empty."""
         self._learn = learn
-        self._by_shape: dict[str, Told | _Sight | None] = {}
+        self._by_shape: dict[str, Reported | _Sight | None] = {}
 
-    def told(self, line: str) -> Told | None:
+    def reported(self, line: str) -> Reported | None:
         """Return what a line says; `None` if it has to be read."""
         if len(line) > SHAPE_MAX:
             return None

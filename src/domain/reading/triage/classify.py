@@ -92,7 +92,7 @@ def classify(job: JobFacts, check: Check) -> Classified:
     memory = memory_cause(job, check, error)
     if memory:
         return Classified(memory, Outlook.ASK, print_, facts)
-    claim = told_cause(check)
+    claim = stated_cause(check)
     if claim is not None:
         print_ = fingerprint(job, error or claim.line)
         cited = f"{claim.label} ({claim.signature}): {claim.line}"
@@ -121,7 +121,7 @@ def is_infrastructure_end(job: JobFacts) -> bool:
     return job.error_type in INFRASTRUCTURE_ENDS or _NODE_WORDS.search(job.message) is not None
 
 
-def told_cause(check: Check) -> CauseClaim | None:
+def stated_cause(check: Check) -> CauseClaim | None:
     """Return the claim that names the cause of an end, if the recorded lines name one.
 
     A stop by a person counts only if it is on record: a log line about one proves nothing.

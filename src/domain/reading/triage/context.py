@@ -112,7 +112,7 @@ def facts_of(context: Context | None) -> list[Fact]:
     return facts
 
 
-def tells_of_no_failure(context: Context | None) -> bool:
+def states_no_failure(context: Context | None) -> bool:
     """Return whether a context shows an end that went well or was planned.
 
     Args:
@@ -147,7 +147,7 @@ def ended_well(context: Context | None) -> bool:
     return state in _ENDED_WELL or (context.exit_code == 0 and not state)
 
 
-def tells_of_its_end(context: Context | None) -> bool:
+def states_its_end(context: Context | None) -> bool:
     """Return whether a context without facts shows its end: well, or as announced."""
     return context is not None and (ended_well(context) or bool(context.planned_acts))
 

@@ -24,7 +24,7 @@ from watchkeeper.domain.reading.triage.context import (
     Fact,
     ended_well,
     facts_of,
-    tells_of_no_failure,
+    states_no_failure,
 )
 from watchkeeper.domain.reading.triage.frames import label_above
 from watchkeeper.domain.reading.triage.transient_errors import ending_of, is_own_error, may_pass
@@ -124,7 +124,7 @@ NOTHING_READ = Triage(Label.UNKNOWN, (), "", 0.0, (EMPTY,), (), Outlook.ASK)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """What one line or one fact says about the cause.
 
     Attributes:
@@ -148,20 +148,20 @@ class Told:
     transient: bool = False
 
 
-def verdict_of(claims: list[Told], scanner: Scanner, context: Context | None = None) -> Triage:
-    """Sum up what `told_by` returned.
+def verdict_of(claims: list[Reported], scanner: Scanner, context: Context | None = None) -> Triage:
+    """Sum up what `reported_by` returned.
 
     An empty text is `unknown`, unless the context shows an end that went well. An empty answer
     never means that nothing failed.
     """
     if claims:
         return _verdict(claims)
-    if scanner.blank and not tells_of_no_failure(context):
+    if scanner.blank and not states_no_failure(context):
         return NOTHING_READ
     return _benign(scanner)
 
 
-def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:
+def reported_by(scanner: Scanner, context: Context | None = None) -> list[Reported]:
     """Return the claims of the kept lines and the context, root first; none if harmless."""
     scanner.finish()
     claims = [_claim_of(hit) for kept in scanner.kept.values() for hit in (*kept.first, *kept.last)]
@@ -170,7 +170,7 @@ def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:
         outlook = OUTLOOKS[Label.NUMERICAL]
         number = scanner.lines
         claims.append(
-            Told(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", running, outlook, ())
+            Reported(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", running, outlook, ())
         )
     claims = [one for one in claims if one.rank > _harmless_up_to(context)]
     claims += [_from_fact(fact) for fact in facts_of(context)]
@@ -190,7 +190,7 @@ def _harmless_up_to(context: Context | None) -> int:
     return Rank.SYMPTOM if ended_well(context) else Rank.MARK - 1
 
 
-def _after_steps(claims: list[Told], scanner: Scanner) -> list[Told]:
+def _after_steps(claims: list[Reported], scanner: Scanner) -> list[Reported]:
     """Mark failures that training survived before it failed by an error of its own."""
     passes = [one for one in claims if one.number and may_pass(one.label)]
     passing = {one.number for one in passes}
@@ -209,18 +209,18 @@ def _after_steps(claims: list[Told], scanner: Scanner) -> list[Told]:
     return [replace(one, rank=Rank.MARK, transient=True) if one in gone else one for one in claims]
 
 
-def _without_stop(claims: list[Told]) -> list[Told]:
+def _without_stop(claims: list[Reported]) -> list[Reported]:
     """Drop the marks of an announced stop, in the text and its context."""
     weak = {_weak(one): one for one in claims if one.rank is Rank.MARK}
     failed = set(failures_in(tuple(weak)))
     return [one for one in claims if one.rank is not Rank.MARK or _weak(one) in failed]
 
 
-def _weak(one: Told) -> Weak:
+def _weak(one: Reported) -> Weak:
     return Weak(one.rule, one.number, one.line)
 
 
-def _is_enumeration(claims: list[Told], scanner: Scanner) -> bool:
+def _is_enumeration(claims: list[Reported], scanner: Scanner) -> bool:
     """Return whether a text lists possible failures: many causes, and no log line."""
     if scanner.lines > _LIST_LINES_MAX or scanner.logged:
         return False
@@ -229,12 +229,12 @@ def _is_enumeration(claims: list[Told], scanner: Scanner) -> bool:
     return len(named) >= _LIST_LABELS_MIN and len(lines) >= _LIST_LABELS_MIN
 
 
-def _from_fact(fact: Fact) -> Told:
+def _from_fact(fact: Fact) -> Reported:
     outlook = fact.outlook or OUTLOOKS[fact.label]
-    return Told(fact.label, fact.rank, 0, fact.rule, fact.says, outlook, fact.also)
+    return Reported(fact.label, fact.rank, 0, fact.rule, fact.says, outlook, fact.also)
 
 
-def _claim_of(hit: Hit) -> Told:
+def _claim_of(hit: Hit) -> Reported:
     signature = hit.signature
     label, rank, outlook, also = (
         signature.label,
@@ -248,7 +248,7 @@ def _claim_of(hit: Hit) -> Told:
         # A frame only leads to the error, which says more if the traceback is complete.
         least = Rank.MARK if is_frame(hit.line) else Rank.GENERIC
         label, rank, outlook = moved, max(rank, least), OUTLOOKS[moved]
-    return Told(label, rank, hit.number, signature.id, hit.line, outlook, also)
+    return Reported(label, rank, hit.number, signature.id, hit.line, outlook, also)
 
 
 def _tier(rank: Rank) -> int:
@@ -256,7 +256,7 @@ def _tier(rank: Rank) -> int:
     return {Rank.MARK: 0, Rank.GENERIC: 1, Rank.SYMPTOM: 1, Rank.SPECIFIC: 2, Rank.ROOT: 3}[rank]
 
 
-def _root_first(claims: list[Told]) -> list[Told]:
+def _root_first(claims: list[Reported]) -> list[Reported]:
     """Order claims: the strongest first, of equals the first in the text."""
     claims.sort(
         key=lambda one: (
@@ -274,12 +274,12 @@ def _root_first(claims: list[Told]) -> list[Told]:
     return [root, *(one for one in claims if one is not root)]
 
 
-def _strongest(claims: list[Told]) -> list[Told]:
+def _strongest(claims: list[Reported]) -> list[Reported]:
     best = max(_tier(one.rank) for one in claims)
     return [one for one in claims if _tier(one.rank) == best]
 
 
-def _verdict(ordered: list[Told]) -> Triage:
+def _verdict(ordered: list[Reported]) -> Triage:
     """Sum up claims, in their order."""
     root, top = ordered[0], _strongest(ordered)
     others = dict.fromkeys(
@@ -299,7 +299,7 @@ def _verdict(ordered: list[Told]) -> Triage:
     )
 
 
-def confidence_of(root: Told, top: list[Told]) -> float:
+def confidence_of(root: Reported, top: list[Reported]) -> float:
     """Return how specific the matched message is, 0 to 1; less if others contradict."""
     if root.transient:
         return _GOT_OVER_CONFIDENCE

@@ -20,7 +20,7 @@ from watchkeeper.domain.reading.triage.classify import (
     signal_name,
 )
 from watchkeeper.domain.reading.triage.outweighing import OF_A_LOST_PEER, outweighs
-from watchkeeper.domain.reading.user_stop import STOPPED_BY_A_PERSON, stop_told
+from watchkeeper.domain.reading.user_stop import STOPPED_BY_A_PERSON, user_stop
 from watchkeeper.domain.rules.ends.unscheduled import (
     demand_lines,
     is_unscheduled,
@@ -183,7 +183,7 @@ def _is_stopped_for_it(first: AttemptFacts | None, check: CheckRecorded, job: Jo
     )
 
 
-def told_by_demand(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
+def cause_by_demand(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
     """Return the cause of an unexplained end that never began and whose demand is unmet.
 
     Args:
@@ -211,7 +211,7 @@ def _stopped(
 ) -> Classified | None:
     """Classify an end with no recorded stop as stopped by a person, if evidence says so (R14)."""
     sentences = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
-    said = stop_told(check, job, first, sentences)
+    said = user_stop(check, job, first, sentences)
     if said is None:
         return None
     cited = f"{said.label} ({said.signature}): {said.line}"

@@ -266,7 +266,7 @@ _LOST = "node_failure"
 """The cause that is a machine's own. A preemption may take the same one for any reason."""
 
 
-_TOLD = 4
+_STATED = 4
 """The newest earlier losses that are named."""
 
 
@@ -280,8 +280,8 @@ def lost_again(case: Case) -> str:
     if not lost:
         return ""
     named = ", ".join(node for node in case.failure.nodes if any(node in o.nodes for o in lost))
-    told = (f"{one.instance} at {place(one)}, event {one.version}" for one in lost[-_TOLD:])
+    losses = (f"{one.instance} at {place(one)}, event {one.version}" for one in lost[-_STATED:])
     return (
-        f". {named} was lost before ({', '.join(told)}): nothing keeps the next instance off it, "
+        f". {named} was lost before ({', '.join(losses)}): nothing keeps the next instance off it, "
         "so look at it or take it out of the cluster"
     )

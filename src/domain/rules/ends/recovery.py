@@ -25,7 +25,7 @@ from watchkeeper.domain.rules.ends.causes import (
 )
 from watchkeeper.domain.rules.ends.own_tries import ask_at_end, repeats_at_end
 from watchkeeper.domain.rules.ends.repeat_failure import charged, r2, r3, r12, r19_retried
-from watchkeeper.domain.rules.ends.stopped import r14_by_its_words, r14_stopped, r19_beside
+from watchkeeper.domain.rules.ends.stopped import r14_by_its_words, r14_stopped, r19_other_writer
 from watchkeeper.domain.rules.ends.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.rules.health.identity import drift_summary, identity_drift
 from watchkeeper.domain.rules.health.registry import resume_mismatch
@@ -353,7 +353,7 @@ TABLE: tuple[Row, ...] = (
     Row(("R7",), r7),
     Row(("R19",), r19_outlook),
     Row(("R11",), _r11),
-    Row(("R19",), r19_beside),
+    Row(("R19",), r19_other_writer),
     Row(("R2",), r2),
     Row(("R19",), r19_retried),
     Row(("R3",), r3),

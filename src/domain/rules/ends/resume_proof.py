@@ -3,7 +3,7 @@
 It is recorded once for each instance.
 """
 
-from watchkeeper.domain.rules.health.resume import ResumeComparison, told_of_resume
+from watchkeeper.domain.rules.health.resume import ResumeComparison, resume_doubts
 from watchkeeper.domain.run.ends import ResumeProven
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.questions import EscalationRaised
@@ -18,7 +18,7 @@ def resume_shown(run: Run, check: CheckRecorded) -> list[RunEvent]:
         run: The run with the check and its findings folded in.
         check: Of a live instance.
     """
-    compared = told_of_resume(run, check)
+    compared = resume_doubts(run, check)
     if compared is None:
         return []
     proven = _proven(run, check, compared)

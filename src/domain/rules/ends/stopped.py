@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from watchkeeper.domain.rules.ends.attempt_evidence import machine_was_taken
 from watchkeeper.domain.rules.ends.case import Case, answer
-from watchkeeper.domain.rules.health.capacity import job_line, writers_beside
+from watchkeeper.domain.rules.health.capacity import job_line, other_writers
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.run import contract_of
 from watchkeeper.domain.values.basic import JobState
@@ -64,9 +64,9 @@ PROPOSES = (
 """What the DRI is advised to do."""
 
 
-def r19_beside(case: Case) -> DecisionMade | None:
+def r19_other_writer(case: Case) -> DecisionMade | None:
     """Ask where another job that lives writes to this run's root: a relaunch would be a second."""
-    writers = writers_beside(case.run, case.run.instances[-1], case.check)
+    writers = other_writers(case.run, case.run.instances[-1], case.check)
     if not writers:
         return None
     named = ", ".join(one.job for one in writers)

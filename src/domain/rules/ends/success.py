@@ -38,7 +38,7 @@ def wrong_record(run: Run) -> list[FindingOpened]:
     return [found for found in run.findings.values() if is_record_wrong(found.rule, found.kind)]
 
 
-def told_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
+def reported_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
     """Alert and ask about wrong numbers that a success leaves open; nothing if there are none.
 
     It asks even if the finding was asked about before. At that time the run was live and could not

@@ -171,7 +171,7 @@ def capacity_lines(capacity: CapacityFacts | None) -> tuple[str, ...]:
 
 def second_writer(run: Run, instance: Instance, check: CheckRecorded) -> Held:
     """H12: another live job writes to this run's root, or claims to be this run."""
-    writers = writers_beside(run, instance, check)
+    writers = other_writers(run, instance, check)
     lines = tuple(job_line(one) for one in writers)
     named = ", ".join(one.job for one in writers)
     summary = f"more than one live writer: {named} beside {instance.plan.submission_id}"
@@ -179,7 +179,7 @@ def second_writer(run: Run, instance: Instance, check: CheckRecorded) -> Held:
     return Held(SECOND_WRITER, "H12", Severity.NOTIFY, holds, summary, lines, named)
 
 
-def writers_beside(run: Run, instance: Instance, check: CheckRecorded) -> list[OtherJob]:
+def other_writers(run: Run, instance: Instance, check: CheckRecorded) -> list[OtherJob]:
     """Return the other live jobs that write to this run's root, or claim to be this run.
 
     Args:

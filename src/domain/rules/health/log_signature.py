@@ -15,7 +15,7 @@ from watchkeeper.domain.values.contract.metric_names import recognise
 CONFIDENCE_MIN = 0.5
 """A claim below this confidence is a hint, and opens no finding on a live job."""
 
-TOLD_NEVER = frozenset({"benign", "unknown", "user_stopped"})
+NEVER_REPORTED = frozenset({"benign", "unknown", "user_stopped"})
 """Labels that are not failures of a live job."""
 
 GRAVE = frozenset(
@@ -74,7 +74,7 @@ def _is_read(check: CheckRecorded) -> bool:
 
 
 def _counts(claim: CauseClaim) -> bool:
-    return claim.label not in TOLD_NEVER and claim.confidence >= CONFIDENCE_MIN
+    return claim.label not in NEVER_REPORTED and claim.confidence >= CONFIDENCE_MIN
 
 
 def _is_overflow(claim: CauseClaim, check: CheckRecorded) -> bool:

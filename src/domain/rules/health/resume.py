@@ -46,7 +46,7 @@ class ResumeComparison:
     reason: str = ""
 
 
-def told_of_resume(run: Run, check: CheckRecorded) -> ResumeComparison | None:
+def resume_doubts(run: Run, check: CheckRecorded) -> ResumeComparison | None:
     """Return what a check proves about its instance's resume; none if nothing is settled yet.
 
     If too few steps were logged before and after, the resume is not comparable once training is
@@ -84,7 +84,7 @@ def health_by_proof(
     well = health is Health.HEALTHY and state in (JobState.RUNNING, JobState.SUCCEEDED)
     if not well or check.instance != known.resumed:
         return health, because
-    comparison = told_of_resume(run, check)
+    comparison = resume_doubts(run, check)
     proof = comparison.verdict if comparison is not None else known.proof
     step = run.instances[-1].plan.resume_step
     words = words_of_proof(proof, step)

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.registry import FindingChange, changes_of
-from watchkeeper.domain.rules.launch.gate.base import CANNOT_TELL
+from watchkeeper.domain.rules.launch.gate.base import UNKNOWN_SOURCE
 from watchkeeper.domain.rules.launch.gate.gate import blocks
 from watchkeeper.domain.run.launch import PreflightRecorded
 from watchkeeper.domain.run.run import Run
@@ -27,7 +27,7 @@ def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[F
         now: The time of the result: an act may expect the finding.
     """
     held = [finding for finding in blocks(checked.findings) if finding.rule == "L14"]
-    drifted = [finding for finding in held if not finding.says.startswith(CANNOT_TELL)]
+    drifted = [finding for finding in held if not finding.says.startswith(UNKNOWN_SOURCE)]
     lines = tuple(line for one in drifted for line in (one.says, one.fix) if line)
     instance = checked.plan.instance
     summary = f"{instance} would be another training than the instance before it"

@@ -11,7 +11,7 @@ from watchkeeper.domain.rules.launch.commands import (
     RequestLaunch,
 )
 from watchkeeper.domain.rules.launch.drift_finding import drift_at_gate
-from watchkeeper.domain.rules.launch.gate.base import CANNOT_TELL, Prior
+from watchkeeper.domain.rules.launch.gate.base import UNKNOWN_SOURCE, Prior
 from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, covering_approval, preflight
 from watchkeeper.domain.rules.permits.guarded import GuardedAction, used_consent
 from watchkeeper.domain.rules.permits.permissions import not_a_human
@@ -346,7 +346,7 @@ def _blocked_relaunch(
     checked = events[-1] if events else run.preflight
     assert isinstance(checked, PreflightRecorded), "a blocked request has a preflight"
     blocked = blocks(checked.findings)
-    if all(finding.says.startswith(CANNOT_TELL) for finding in blocked):
+    if all(finding.says.startswith(UNKNOWN_SOURCE) for finding in blocked):
         # A source gives no answer now; the decision stays valid and is retried.
         return []
     escalate = DecisionMade(

@@ -90,7 +90,7 @@ class Judged:
         return made[-1] if made else None
 
     @property
-    def stands(self) -> DecisionMade | None:
+    def remains(self) -> DecisionMade | None:
         """The decision in force after this check, made now or before; none if all is well.
 
         A reader of one observation wants to know the current state, not only the news. A notice of

@@ -6,7 +6,7 @@ It is the decision on the end, or on the open findings.
 from watchkeeper.domain.rules.after_check import is_over
 from watchkeeper.domain.rules.ends.live import answer_to
 from watchkeeper.domain.rules.ends.success import verify_success
-from watchkeeper.domain.rules.health.capacity import writers_beside
+from watchkeeper.domain.rules.health.capacity import other_writers
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.phases import Finished, Interrupted
 from watchkeeper.domain.run.queries import source_is_fresh
@@ -41,7 +41,7 @@ def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
     """Say why a decided relaunch waits; empty if it may be carried out."""
     if not is_over(check):
         return f"the orchestrator does not say now that {decided.instance} is over: {check.because}"
-    writers = writers_beside(run, run.instances[-1], check)
+    writers = other_writers(run, run.instances[-1], check)
     named = ", ".join(one.job for one in writers)
     return f"another live job writes to its output root: {named}" if writers else ""
 

@@ -19,7 +19,7 @@ from watchkeeper.domain.run.evolve.ends import gained, seen_unnamed_at
 from watchkeeper.domain.run.evolve.operator import with_rejection
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
 from watchkeeper.domain.run.losses import with_losses
-from watchkeeper.domain.run.open_questions import answered_by_clearing, asked_anew, closed
+from watchkeeper.domain.run.open_questions import answered_by_clearing, asked_again, closed
 from watchkeeper.domain.run.phases import Running, Stabilizing
 from watchkeeper.domain.run.retries import with_retries, with_tries
 from watchkeeper.domain.run.run import InvalidTransition, Run, last_instance_or_invalid
@@ -72,10 +72,10 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             links = {**run.tracker_links, data.link.tracker_id: data.link}
             return replace(run, tracker_links=links)
         case FindingOpened():
-            return asked_anew(replace(run, findings={**run.findings, data.kind: data}), data.kind)
+            return asked_again(replace(run, findings={**run.findings, data.kind: data}), data.kind)
         case FindingRaised():
             louder = replace(run, findings={**run.findings, data.kind: _louder(data)})
-            return asked_anew(louder, data.kind)
+            return asked_again(louder, data.kind)
         case FindingCleared():
             left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
             run = closed(replace(run, findings=left), data.closes, event.version)

@@ -97,7 +97,7 @@ URGENT = frozenset(
 )
 """Kinds that bring the next check of a live run forward: the check then asks the sources."""
 
-TOLD = frozenset(
+NOTABLE = frozenset(
     {
         SignalKind.CHECKPOINT_GONE,
         SignalKind.PROCESS_DIED,

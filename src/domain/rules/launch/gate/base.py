@@ -64,7 +64,7 @@ def verdict_on(lane: Lane, rule: str, provenance: Literal["missing", "inferred"]
     return LANE_TABLE[lane, rule, provenance]
 
 
-CANNOT_TELL = "cannot tell"
+UNKNOWN_SOURCE = "cannot tell"
 """Prefix of a finding whose source gave no answer."""
 
 TRY_AGAIN = "try again when it answers; no answer is never read as missing or as clean"
@@ -216,7 +216,7 @@ def _by_lane(
     )
 
 
-def cannot_tell(gate: Gate, rule: str, subject: str, source: str) -> GateFinding | None:
+def unknown_source(gate: Gate, rule: str, subject: str, source: str) -> GateFinding | None:
     """Return a block if a source gave no answer; none if it answered."""
     reading = gate_reading_of(gate.facts, source)
     if reading.state is SourceState.FRESH:
@@ -226,7 +226,7 @@ def cannot_tell(gate: Gate, rule: str, subject: str, source: str) -> GateFinding
 
 def unanswered(rule: str, subject: str, reason: str, fix: str = TRY_AGAIN) -> GateFinding:
     """Return a block for a missing answer, whatever the lane."""
-    finding = blocked(rule, subject, f"{CANNOT_TELL}: {reason}", fix)
+    finding = blocked(rule, subject, f"{UNKNOWN_SOURCE}: {reason}", fix)
     return finding.model_copy(update={"provenance": "missing"})
 
 

@@ -3,19 +3,19 @@
 import re
 
 from watchkeeper.domain.rules.launch.gate.base import (
-    CANNOT_TELL,
     DIRTY_TREE,
     TRY_AGAIN,
+    UNKNOWN_SOURCE,
     Gate,
     asked,
     blocked,
-    cannot_tell,
     consent_to,
     has_answered,
     inferred,
     missing,
     passed,
     unanswered,
+    unknown_source,
     warned,
 )
 from watchkeeper.domain.values.basic import SourceState
@@ -67,7 +67,7 @@ def _pushed(gate: Gate) -> GateFinding:
     sha = code.git_sha[:8]
     found = gate.facts.repository
     if not has_answered(gate, GIT) or found is None:
-        silent = cannot_tell(gate, "L2", "code lineage", GIT)
+        silent = unknown_source(gate, "L2", "code lineage", GIT)
         known = gate.prior is not None and gate.prior.plan.git_sha == gate.plan.git_sha
         if known and gate.prior is not None:
             reason = gate_reading_of(gate.facts, GIT).reason
@@ -106,7 +106,7 @@ def _worktree(gate: Gate) -> GateFinding | None:
         return None
     reading = gate_reading_of(gate.facts, WORKTREE)
     if reading.state is not SourceState.FRESH:
-        return cannot_tell(gate, "L2", "checkout", WORKTREE)
+        return unknown_source(gate, "L2", "checkout", WORKTREE)
     tree = gate.facts.worktree
     if tree is None:
         if not code.worktree:
@@ -200,7 +200,7 @@ def _bundle(gate: Gate, stated: str) -> GateFinding:
     if reading is None:
         return passed("L8", "bundle", stated)
     if gate.facts.bundle is None:
-        says = f"{CANNOT_TELL}: {reading.reason}"
+        says = f"{UNKNOWN_SOURCE}: {reading.reason}"
         return missing(gate, "L8", "bundle", says, TRY_AGAIN)
     if not gate.facts.bundle.there:
         kind = gate.contract.orchestrator.kind

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from watchkeeper.domain.rules.launch.gate.base import CANNOT_TELL, Gate, option_value
+from watchkeeper.domain.rules.launch.gate.base import UNKNOWN_SOURCE, Gate, option_value
 from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.json_text import parse_json
@@ -40,7 +40,7 @@ def config_silence(gate: Gate) -> str:
     reading = gate_reading_of(gate.facts, CONFIG)
     if reading.state is SourceState.FRESH:
         return ""
-    return f"{CANNOT_TELL}: {reading.reason}"
+    return f"{UNKNOWN_SOURCE}: {reading.reason}"
 
 
 def retention_read(gate: Gate, name: str) -> Found | None:

@@ -11,10 +11,10 @@ from watchkeeper.domain.rules.launch.gate.base import (
     Gate,
     Prior,
     blocked,
-    cannot_tell,
     missing,
     passed,
     unanswered,
+    unknown_source,
     warned,
 )
 from watchkeeper.domain.values.contract.contract import Contract
@@ -94,7 +94,7 @@ _OPTION = re.compile(r"^(?:--?)?(?P<name>[A-Za-z_][\w./-]*)(?:=(?P<value>.*))?$"
 def l14(gate: Gate) -> GateFinding:
     """L14: nothing material differs from the instance before, unless a human approved it."""
     code = gate.contract.code
-    unread = cannot_tell(gate, "L14", "configuration", CONFIG) if code.config else None
+    unread = unknown_source(gate, "L14", "configuration", CONFIG) if code.config else None
     if unread is not None:
         return unread
     prior = gate.prior

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from watchkeeper.domain.rules.launch.gate.base import (
     Gate,
     blocked,
-    cannot_tell,
     covering_approval,
     inferred,
     missing,
     option_value,
     passed,
+    unknown_source,
     warned,
 )
 from watchkeeper.domain.rules.launch.gate.configured import (
@@ -91,7 +91,7 @@ def _fixed_for_all(gate: Gate) -> str:
 
 def _ambiguity(gate: Gate, identity: str) -> GateFinding:
     tracker, names = gate.contract.tracker, gate.facts.names
-    unanswered = cannot_tell(gate, "L4", "tracker", TRACKER)
+    unanswered = unknown_source(gate, "L4", "tracker", TRACKER)
     if unanswered is not None:
         return unanswered
     if names is not None and names.others:

@@ -1,8 +1,8 @@
 """Launch rules on DRI, approval, logbook and watch (L9, L11, L12, L13)."""
 
 from watchkeeper.domain.rules.launch.gate.base import (
-    CANNOT_TELL,
     TRY_AGAIN,
+    UNKNOWN_SOURCE,
     Gate,
     asked,
     blocked,
@@ -64,7 +64,7 @@ def _unable(gate: Gate, dri: str) -> GateFinding | None:
     if reading is None:
         return None
     if gate.facts.home is None:
-        says = f"{CANNOT_TELL}: {reading.reason}"
+        says = f"{UNKNOWN_SOURCE}: {reading.reason}"
         return missing(gate, "L9", "DRI", says, "mend the list of principals, launch again")
     kind = gate.facts.home.kinds.get(dri)
     if kind in ("agent", "service"):
@@ -132,7 +132,7 @@ def _kept(gate: Gate, holder: str) -> GateFinding:
     if holder != SERVICE or reading is None:
         return passed("L13", "watch", f"held by {holder}")
     if gate.facts.home is None:
-        says = f"{CANNOT_TELL}: {reading.reason}"
+        says = f"{UNKNOWN_SOURCE}: {reading.reason}"
         return missing(gate, "L13", "watch", says, TRY_AGAIN)
     if not gate.facts.home.watched:
         says = f"held by {holder}, and no watch runs in this home now"

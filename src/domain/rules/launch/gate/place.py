@@ -6,16 +6,16 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from watchkeeper.domain.rules.launch.gate.base import (
-    CANNOT_TELL,
     TRY_AGAIN,
+    UNKNOWN_SOURCE,
     Gate,
     asked,
     blocked,
-    cannot_tell,
     inferred,
     missing,
     passed,
     unanswered,
+    unknown_source,
     warned,
 )
 from watchkeeper.domain.rules.shared.refusals import ADOPTABLE
@@ -96,7 +96,7 @@ def l3(gate: Gate) -> GateFinding:
 def _unused(gate: Gate) -> GateFinding | None:
     """Check for an old root, or a job under the same id, before a first instance."""
     for source in (STORE, ORCHESTRATOR):
-        silent = cannot_tell(gate, "L3", "output root", source)
+        silent = unknown_source(gate, "L3", "output root", source)
         if silent is not None:
             return silent
     old = _old_checkpoints(gate)
@@ -253,7 +253,7 @@ def l10(gate: Gate) -> GateFinding:
     part, has = gate.contract.hardware, gate.facts.hardware
     reading = asked(gate, HARDWARE)
     if reading is not None and has is None:
-        says = f"{CANNOT_TELL}: {reading.reason}"
+        says = f"{UNKNOWN_SOURCE}: {reading.reason}"
         return missing(gate, "L10", "hardware", says, TRY_AGAIN)
     size = part.topology or (f"{part.count} slices or nodes" if part.count else "")
     shows = _shown(has)

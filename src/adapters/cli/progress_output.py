@@ -7,7 +7,7 @@ import click
 from watchkeeper import clock
 
 
-class Teller:
+class Output:
     """Prints progress messages on standard error, with the time since the start."""
 
     def __init__(self) -> None:
@@ -15,7 +15,7 @@ class Teller:
         self._timer = clock.Timer()
         self._line_open = False
 
-    def tell(self, text: str) -> None:
+    def say(self, text: str) -> None:
         """Print a line that stays on the screen."""
         self._clear()
         click.echo(f"{self.elapsed_s():6.1f} s  {text}", err=True)

@@ -24,7 +24,7 @@ ORDER BY nspname DESC"""
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class Spare:
     """Schemas that restores left next to a ledger.
 
     Attributes:
@@ -74,7 +74,7 @@ def drop(schema: str) -> sql.Composed:
     return sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema))
 
 
-def aside(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> Aside:
+def spare(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> Spare:
     """Find the schemas that restores of a ledger left.
 
     Raises:
@@ -89,10 +89,10 @@ def aside(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> As
         # Earlier versions left no comment.
         elif said == f"{_KEPT_MARK}{schema}" or (said is None and digits.fullmatch(str(name))):
             kept.append(str(name))
-    return Aside(tuple(kept), copy)
+    return Spare(tuple(kept), copy)
 
 
-def told_missing(found: Aside, schema: str) -> str:
+def reported_missing(found: Spare, schema: str) -> str:
     """Return where the schemas of a missing ledger are; empty if there are no such schemas."""
     if not found.kept:
         return ""
@@ -105,7 +105,7 @@ def told_missing(found: Aside, schema: str) -> str:
     )
 
 
-def told_copy(found: Aside) -> str:
+def reported_copy(found: Spare) -> str:
     """Return a sentence on the copy of an interrupted restore; empty if there is no copy."""
     if not found.copy:
         return ""
