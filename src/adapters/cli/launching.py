@@ -18,23 +18,23 @@ from watchkeeper.adapters.cli.common import (
     leave_quietly,
     not_refused,
     open_session,
+    refusal,
     say,
     who,
 )
 from watchkeeper.adapters.contracts.file import read_contract
-from watchkeeper.domain.rules.launch.commands import AmendContract, ApproveLaunch, DraftRun
-from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
-from watchkeeper.domain.rules.launch.launching import all_waivers
+from watchkeeper.domain.rules.launch.commands import ApproveLaunch
+from watchkeeper.domain.rules.launch.gate.gate import blocks
+from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.run.launch import LaunchRefused, PreflightRecorded
 from watchkeeper.domain.run.operator import RollbackApproved
-from watchkeeper.domain.run.phases import Cleared, Draft, Unborn
 from watchkeeper.domain.run.run import Run, Unreadable
 from watchkeeper.domain.values.contract.contract import Contract
-from watchkeeper.domain.values.contract.plan import GateFinding, LaunchPlan, plan_digest, short
+from watchkeeper.domain.values.contract.plan import plan_digest, short
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.domain.values.secrets.scrubbing import scrub, scrub_json
 from watchkeeper.projections.gate_page import render_gate
-from watchkeeper.services.watch.launches import read_first_plan, request_launch
+from watchkeeper.services.watch.launches import rehearse_launch, request_launch, take_contract
 
 
 @click.command()
@@ -60,9 +60,12 @@ def launch(
         if isinstance(run, Unreadable):
             raise Leave(f"{promised.run} after event {run.version}: {run.why}", 1)
         if dry_run:
-            plan, findings = _rehearse(session, run, promised, actor)
+            checked = rehearse_launch(session.services, run, promised, actor)
+            if isinstance(checked, Refused):
+                raise refusal(checked)
         else:
-            plan, findings = _launch(session, run, promised, actor)
+            checked = _launch(session, run, promised, actor)
+        plan, findings = checked.plan, checked.findings
         blocked = blocks(findings)
         says = "recorded; nothing was launched"
         if dry_run:
@@ -104,40 +107,14 @@ def _phase(run: Run | Unreadable) -> str:
     return "unreadable" if isinstance(run, Unreadable) else type(run.phase).__name__.lower()
 
 
-def _rehearse(
-    session: Session, run: Run, promised: Contract, actor: Actor
-) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
-    plan, facts = read_first_plan(session.services, promised)
-    same = run.contract == promised
-    held = run if same else Run(promised.run)
-    now = clock.now()
-    waivers = all_waivers(held, promised, facts, actor.principal, now)
-    gate = Gate(
-        promised,
-        plan,
-        facts,
-        held.approvals,
-        launcher=actor,
-        consents=held.consents,
-        now=now,
-        waivers=waivers,
-    )
-    return plan, preflight(gate)
-
-
-def _launch(
-    session: Session, run: Run, promised: Contract, actor: Actor
-) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
+def _launch(session: Session, run: Run, promised: Contract, actor: Actor) -> PreflightRecorded:
     """Draft or amend the contract, then request the launch. The preflight is recorded."""
-    if isinstance(run.phase, Unborn):
-        handle(session, promised.run, DraftRun(now=clock.now(), actor=actor, contract=promised))
-    elif isinstance(run.phase, Draft | Cleared) or promised != run.contract:
-        # For a launched run the amendment is refused, and the message says what to do.
-        amend = AmendContract(now=clock.now(), actor=actor, contract=promised)
-        handle(session, promised.run, amend)
+    command = take_contract(run, promised, actor)
+    if command is not None:
+        handle(session, promised.run, command)
     checked = not_refused(request_launch(session.services, promised, actor)).run.preflight
-    assert isinstance(checked, PreflightRecorded), "a launch request records its preflight"
-    return checked.plan, checked.findings
+    assert checked is not None, "a launch request records its preflight"
+    return checked
 
 
 @click.command()

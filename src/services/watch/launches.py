@@ -3,8 +3,11 @@
 import hashlib
 
 from watchkeeper import clock
+from watchkeeper.domain.rules.decide import decide
 from watchkeeper.domain.rules.launch.commands import (
+    AmendContract,
     ConfirmLaunched,
+    DraftRun,
     Relaunch,
     ReportRefusedLaunch,
     RequestLaunch,
@@ -14,11 +17,13 @@ from watchkeeper.domain.rules.launch.launching import clearance_revoked, plan_fi
 from watchkeeper.domain.rules.launch.roots import overlapping
 from watchkeeper.domain.rules.permits.standing_waivers import standing_waivers, waivers_for
 from watchkeeper.domain.rules.permits.waivers import live_waivers
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.run.effects import EffectConfirmed
+from watchkeeper.domain.run.launch import PreflightRecorded
 from watchkeeper.domain.run.outbox.outbox import attempted, key_of, rejected, target_of
 from watchkeeper.domain.run.outbox.policy import Act
-from watchkeeper.domain.run.phases import Cleared, Draft, Interrupted, Launching
+from watchkeeper.domain.run.phases import Cleared, Draft, Interrupted, Launching, Unborn
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.basic import LIVE, UNACCOUNTABLE, JobSpec, JobState, SourceState
 from watchkeeper.domain.values.contract.contract import Contract
@@ -41,6 +46,38 @@ from watchkeeper.services.watch.launch_facts import (
     refused_place,
 )
 from watchkeeper.services.watch.observe import SourceResult, ask
+
+
+def take_contract(run: Run, contract: Contract, actor: Actor) -> DraftRun | AmendContract | None:
+    """Return the command that records a contract before its launch; None if it is on record.
+
+    A launched run gets the amendment too. The refusal names what to do instead.
+    """
+    if isinstance(run.phase, Unborn):
+        return DraftRun(now=clock.now(), actor=actor, contract=contract)
+    if isinstance(run.phase, Draft | Cleared) or contract != run.contract:
+        return AmendContract(now=clock.now(), actor=actor, contract=contract)
+    return None
+
+
+def rehearse_launch(
+    services: Services, run: Run, contract: Contract, actor: Actor
+) -> PreflightRecorded | Refused:
+    """Return the preflight that a launch would record now. Nothing is recorded or sent.
+
+    The commands of a launch are decided in memory, each on the state after the one before it.
+    """
+    plan, facts = read_first_plan(services, contract)
+    request = RequestLaunch(
+        now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
+    )
+    for command in (take_contract(run, contract, actor), request):
+        outcome = decide(run, command) if command else []
+        if isinstance(outcome, Refused):
+            return outcome
+        run = apply_pending(run, outcome, command or request)
+    assert run.preflight is not None, "a launch request records its preflight"
+    return run.preflight
 
 
 def request_launch(services: Services, contract: Contract, actor: Actor) -> Handled | Refused:
