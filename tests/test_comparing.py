@@ -13,6 +13,7 @@ from watchkeeper.adapters.views_file import ViewsFile, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile
 from watchkeeper.ports import event_store
 from watchkeeper.ports.event_store import Write
+from watchkeeper.projections.verification import sentence_of
 from watchkeeper.projections.views.catalogue import PROJECTIONS
 from watchkeeper.projections.views.view import Projection, Row, Seen
 from watchkeeper.services.ledger.verify import Report
@@ -35,10 +36,10 @@ KNOWN = (*PROJECTIONS, MANY)
 
 
 def compared(store: Any, path: Path) -> list[str]:
-    report = Report([], [])
+    report = Report()
     with snapshots(path) as kept, ScratchFile() as scratch:
         compare_views(store, kept, KNOWN, scratch, report)
-    return report.problems
+    return [sentence_of(one) for one in report.problems]
 
 
 @pytest.mark.parametrize("held", [0, 3, compare.HELD_MAX])
@@ -71,7 +72,7 @@ def test_a_watch_may_move_views_while_they_are_compared(
 ) -> None:
     store.append([Write("host/a", 0, (("t", b"{}"),))])
     catch_up(store, views, KNOWN)
-    report = Report([], [])
+    report = Report()
     with snapshots(tmp_path / "views.db") as kept, ScratchFile() as scratch:
         store.append([Write("host/a", 1, (("t", b"{}"),))])
         catch_up(store, views, KNOWN)

@@ -123,7 +123,7 @@ def test_twenty_runs_of_one_branch_share_a_commit(session: Session, site: Site) 
     assert message.splitlines()[0] == "run-00: start run logbook, and 19 more runs"
     for name in names:
         assert book(site, session, name) == render_at(session.ledger.history(name))
-    report = Report([], [])
+    report = Report()
     audit(session.ledger.store, session.adapters, report, remotes=True)
     assert report.exit_code == 0, report.problems + report.unchecked
 
@@ -493,7 +493,7 @@ def test_replay_never_acts(session: Session, site: Site) -> None:
         due_acts(run, effects, clock.now())
         wanted = [effect.act.value for effect in requested(run, effects)]
         assert wanted == (["logbook"] if slug == names[0] else [])
-    report = Report([], [])
+    report = Report()
     audit(session.ledger.store, cast(Any, Forbidden()), report, remotes=False)
     assert report.exit_code == 0, report.problems
     assert session.ledger.store.read_all(limit=10_000) == before

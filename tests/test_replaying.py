@@ -18,6 +18,7 @@ from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.ports.event_store import EventStore, StatusRow, Write
 from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.projections.verification import sentence_of
 from watchkeeper.services.ledger.replay import Difference, History, histories, replay
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
@@ -89,7 +90,8 @@ def test_a_status_row_that_differs_names_its_keys(place: Place) -> None:
         )
         found = replay(history(store, slug))
     assert found is not None
-    assert (found.kind, found.says) == ("status", "its run row of status differs in lane")
+    assert found.kind == "status"
+    assert sentence_of(found.found) == "its run row of status differs in lane"
 
 
 def test_what_cannot_be_read_is_named_at_its_event(place: Place) -> None:
@@ -120,7 +122,7 @@ def test_a_decision_that_would_be_another_is_named_at_its_check(place: Place) ->
         found = replay(history(store, slug), judge)
     assert found is not None
     assert found.kind == "decision"
-    assert found.says == "the check was followed by nothing, today by note_added"
+    assert sentence_of(found.found) == "the check was followed by nothing, today by note_added"
 
 
 def test_the_command_leaves_with_1_only_when_sameness_is_expected(

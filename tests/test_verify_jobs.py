@@ -31,6 +31,7 @@ from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.domain.run.envelope import encode
 from watchkeeper.domain.run.evolve.evolve import fold
 from watchkeeper.ports.event_store import EventStore, StatusRow, Write
+from watchkeeper.projections.verification import Kind, Problem
 from watchkeeper.services.ledger import verify
 from watchkeeper.services.ledger.status_rows import rows_of_run
 from watchkeeper.services.ledger.verify import Report
@@ -84,7 +85,7 @@ def test_of_every_history_and_row_several_processes_find_what_one_finds(
 
 
 def found(session: Session, jobs: int) -> Report:
-    report = Report([], [])
+    report = Report()
     store = session.ledger.store
     audit_home(session.home, store_of(session.home), store, report, remotes=True, jobs=Jobs(jobs))
     return report
@@ -101,7 +102,7 @@ def test_what_remotes_witnessed_is_compared_by_each_process_in_its_turn(
     shutil.rmtree(site.remote)
     away = found(session, 3)
     assert (away.exit_code, len(away.unchecked)) == (2, len(names))
-    assert [text.partition(":")[0] for text in away.unchecked] == names
+    assert [one.run for one in away.unchecked] == names
 
 
 @pytest.mark.parametrize("step", ["proof", "histories"])
@@ -201,7 +202,7 @@ class Beside:
 
     def whole(self) -> Report:
         """Verify everything."""
-        report = Report([], [])
+        report = Report()
         verify.audit(self.store, cast(Any, None), report, remotes=False)
         return report
 
@@ -237,7 +238,7 @@ def test_a_row_that_differs_is_found_beside_what_is_appended_meanwhile(beside: B
         beside.store.append([], status=[StatusRow(beside.slug, "run", '{"phase":"other"}')])
 
     report = beside.audited(meanwhile)
-    assert report.problems == [f"{beside.slug}: the run row of status differs from the history"]
+    assert report.problems == [Problem(Kind.ROW_DIFFERS, beside.slug, what="run")]
 
 
 def test_a_run_that_is_always_appended_to_is_not_called_intact(
@@ -252,7 +253,7 @@ def test_a_run_that_is_always_appended_to_is_not_called_intact(
     monkeypatch.setattr(verify, "rows_of", of_before)
     report = beside.whole()
     assert (report.exit_code, report.problems) == (2, [])
-    assert report.unchecked[0].startswith(f"{beside.slug}: its rows of status cannot be compared")
+    assert report.unchecked == [Problem(Kind.ROW_KEEPS_CHANGING, beside.slug)]
 
 
 def test_a_run_that_is_drafted_as_an_audit_begins_is_no_row_without_a_history(
@@ -269,7 +270,7 @@ def test_a_run_that_is_drafted_as_an_audit_begins_is_no_row_without_a_history(
             return slugs
 
         monkeypatch.setattr(auditing, "slugs_of", then_drafted)
-        report = Report([], [])
+        report = Report()
         place = open_home(home)
         audit_home(place, store_of(place), store, report, remotes=False, jobs=Jobs(2))
         assert (report.exit_code, report.runs) == (0, 2), report.problems + report.unchecked

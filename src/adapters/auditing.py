@@ -117,7 +117,7 @@ def _work(given: _Given, pieces: Iterator[tuple[str, ...]], progress: Say) -> It
     with open_ledger(given.chosen, home.ledger) as opened:
         rows = rows_of(opened.store)
         for piece in pieces:
-            report = Report([], [])
+            report = Report()
             for slug in piece:
                 audit_run(
                     opened.store, outside, rows, slug, report,

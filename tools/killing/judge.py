@@ -18,6 +18,7 @@ from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
 from watchkeeper.domain.run.seal import RunSealed
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.ports.event_store import EventStore
+from watchkeeper.projections.verification import sentence_of
 from watchkeeper.services.ledger.verify import Report, audit
 
 GIT_LIMIT_S = 60
@@ -38,9 +39,9 @@ def judge(campaign: Campaign) -> tuple[list[str], dict[str, int]]:
     started: dict[str, int] = {}
     requested: set[str] = set()
     with open_session(campaign.home) as session:
-        report = Report([], [])
+        report = Report()
         audit(session.ledger.store, session.adapters, report, remotes=True)
-        wrong += report.problems + report.unchecked
+        wrong += [sentence_of(one) for one in report.problems + report.unchecked]
         for scene in campaign.scenes:
             slug = scene.contract.run
             requested |= _requested(session, slug)

@@ -245,7 +245,7 @@ def _guide(folder: Path, cast: Cast, output: Output, stack: ExitStack) -> dict[s
     session = stack.enter_context(open_session(home.path, create=True))
     stack.callback(_stop_what_lives, session, output)
     load("cli.tour", "take_tour")(session, scene, stack)
-    report = Report([], [])
+    report = Report()
     audit(session.ledger.store, session.adapters, report, remotes=True)
     return summary_of(session, scene, report, output)
 
@@ -266,7 +266,7 @@ def _play(folder: Path, cast: Cast, output: Output, stack: ExitStack) -> dict[st
             watcher.run(stop, lambda runs: deadline.expired() or idle(runs) or _found(runs, rule))
     if stop.is_set():
         raise KeyboardInterrupt
-    report = Report([], [])
+    report = Report()
     audit(session.ledger.store, session.adapters, report, remotes=True)
     summary = summary_of(session, scene, report, output)
     if cast.by_signals:

@@ -17,6 +17,7 @@ from watchkeeper.domain.run.phases import Sealed, phase_name
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.contract.contract import logbook_path_of
 from watchkeeper.projections.figures import count
+from watchkeeper.projections.verification import sentence_of
 from watchkeeper.services.ledger.verify import Report
 
 
@@ -52,7 +53,7 @@ def summary_of(session: Session, scene: Scene, report: Report, output: Output) -
         "events": run.version,
         "elapsed_s": round(output.elapsed_s(), 1),
         "fault_log": str(scene.fault_log),
-        "verify": report.problems + report.unchecked,
+        "verify": [sentence_of(one) for one in report.problems + report.unchecked],
     }
 
 

@@ -19,6 +19,7 @@ from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.domain.rules.whatif.rejudging import rejudge
 from watchkeeper.projections.figures import count
+from watchkeeper.projections.verification import sentence_of
 from watchkeeper.services.ledger.import_ import BadExport, check_export, events_of
 from watchkeeper.services.ledger.replay import Difference, History, Judge, histories, replay
 
@@ -69,9 +70,11 @@ def replay_command(
             show(replayed, number)
     verdict = _verdict(found) if replayed else "there is no run, so nothing was compared"
     lines = [f"{count(replayed, 'run')}, {count(events, 'event')}: {verdict}"]
-    lines += [f"  {one.run} at event {one.version}: {one.kind}: {one.says}" for one in found]
+    lines += [
+        f"  {one.run} at event {one.version}: {one.kind}: {sentence_of(one.found)}" for one in found
+    ]
     rows = [
-        {"run": one.run, "version": one.version, "kind": one.kind, "says": one.says}
+        {"run": one.run, "version": one.version, "kind": one.kind, "says": sentence_of(one.found)}
         for one in found
     ]
     document = {"same": not found, "runs": replayed, "events": events, "differences": rows}

@@ -37,6 +37,7 @@ from watchkeeper.domain.run.seal import SealBlocked
 from watchkeeper.ports.event_store import StoreFailure
 from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.projections.figures import count
+from watchkeeper.projections.verification import Kind, Problem, sentence_of
 from watchkeeper.projections.views.catalogue import PROJECTIONS
 from watchkeeper.services.ledger.verify import Report, check_evidence
 from watchkeeper.services.views.compare import compare_views
@@ -126,24 +127,28 @@ def verify(offline: bool, jobs: int | None, home: Path, as_json: bool) -> None:
     """Verify bytes, chains, histories, views and witnesses: 0 intact, 1 broken, 2 cannot tell."""
     place = open_home(home)
     started = clock.Timer()
-    report = Report([], [])
+    report = Report()
     _verify_ledger(place, report, jobs or cores(), offline=offline, quiet=as_json)
     check_evidence(_kept(place), report)
+    problems, unchecked, notes = (
+        [sentence_of(one) for one in some]
+        for some in (report.problems, report.unchecked, report.notes)
+    )
     document = {
         "intact": report.exit_code == 0,
         "runs": report.runs,
         "events": report.events,
         "redactions": report.redactions,
-        "problems": report.problems,
-        "unchecked": report.unchecked,
-        "notes": report.notes,
+        "problems": problems,
+        "unchecked": unchecked,
+        "notes": notes,
         "elapsed_s": round(started.elapsed().total_seconds(), 3),
     }
     verdict = {0: "intact", 1: "BROKEN", 2: "cannot tell"}[report.exit_code]
     lines = [f"{verdict}: {count(report.runs, 'run')}, {count(report.events, 'event')}"]
-    lines += [f"  broken     {problem}" for problem in report.problems]
-    lines += [f"  unchecked  {reason}" for reason in report.unchecked]
-    lines += [f"  note       {note}" for note in report.notes]
+    lines += [f"  broken     {problem}" for problem in problems]
+    lines += [f"  unchecked  {reason}" for reason in unchecked]
+    lines += [f"  note       {note}" for note in notes]
     if offline:
         lines.append("  note       remotes were not asked (--offline)")
     say(as_json, document, "\n".join(lines))
@@ -160,14 +165,14 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
             fewer = partial(without.update, ("proving events",))
             checked = verify_ledger(chosen, home.ledger, Jobs(jobs, reported=show, fewer=fewer))
     except ProcessLost as error:
-        report.unchecked.append(str(error))
+        report.unchecked.append(Problem(Kind.STORE, detail=str(error)))
         return
-    report.problems += [problem.message for problem in checked.problems]
+    report.problems += [Problem(Kind.STORE, detail=problem.message) for problem in checked.problems]
     if not report.problems:
         try:
             with open_ledger(chosen, home.ledger, reading=True) as opened:
                 if opened.at_rest:
-                    report.notes.append(read_at_rest(home.ledger))
+                    report.notes.append(Problem(Kind.STORE, detail=read_at_rest(home.ledger)))
                     jobs = 1  # Only one process may open this ledger.
                 with progress("verifying runs", quiet=quiet) as show:
                     fewer = partial(without.update, ("verifying runs",))
@@ -178,11 +183,14 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
                 _compare(home, opened, report, quiet=quiet)
         except StoreFailure as error:
             # The bytes were found intact, so a failure to open them proves nothing.
-            report.unchecked.append(str(error))
-    report.notes += checked.notes
+            report.unchecked.append(Problem(Kind.STORE, detail=str(error)))
+    report.notes += [Problem(Kind.STORE, detail=note) for note in checked.notes]
     report.notes += [
-        f"{what}: the server had no connection left for {count(number, 'process', 'processes')} of "
-        f"{jobs}; fewer did all"
+        Problem(
+            Kind.STORE,
+            detail=f"{what}: the server had no connection left for "
+            f"{count(number, 'process', 'processes')} of {jobs}; fewer did all",
+        )
         for what, number in without.items()
     ]
 
@@ -198,7 +206,7 @@ def _compare(home: Home, opened: OpenLedger, report: Report, *, quiet: bool) -> 
         ):
             compare_views(opened.store, kept, PROJECTIONS, scratch, report, show)
     except ViewsFailure as error:
-        report.unchecked.append(str(error))
+        report.unchecked.append(Problem(Kind.STORE, detail=str(error)))
 
 
 def _kept(home: Home) -> Iterator[tuple[str, Callable[[], bytes]]]:

@@ -21,6 +21,7 @@ from watchkeeper.ports.event_store import EventStore
 from watchkeeper.projections.logbook.logbook import EMPTY, project, render
 from watchkeeper.projections.status.live_row import live_rows, live_shape
 from watchkeeper.projections.status.shapes import SHAPES, Shape
+from watchkeeper.projections.verification import Kind, Problem
 
 
 class Stored(Protocol):
@@ -90,13 +91,13 @@ class Difference:
         run: The slug.
         version: The event at which it shows.
         kind: `unreadable`, `decision`, `logbook` or `status`.
-        says: The old result and the new one.
+        found: The old result and the new one.
     """
 
     run: str
     version: int
     kind: str
-    says: str
+    found: Problem
 
 
 def histories(store: EventStore, slugs: Iterable[str]) -> Iterator[History]:
@@ -128,10 +129,10 @@ def replay(
         try:
             event = decode(f"run/{slug}", one.version, one.topic, one.state)
         except Undecodable as error:
-            return Difference(slug, one.version, "unreadable", str(error))
+            return _unreadable(slug, one.version, str(error))
         run = evolve(folded, event)
         if isinstance(run, Unreadable):
-            return Difference(slug, one.version, "unreadable", run.why)
+            return _unreadable(slug, one.version, run.why)
         folded = run
         events.append(event)
     effects_events: list[Event] = []
@@ -139,7 +140,8 @@ def replay(
         try:
             effects_events.append(decode(effects_stream(slug), one.version, one.topic, one.state))
         except Undecodable as error:
-            return Difference(slug, one.version, "unreadable", f"its effects: {error}")
+            unread = Problem(Kind.EFFECTS_UNREADABLE, slug, detail=str(error))
+            return Difference(slug, one.version, "unreadable", unread)
     found = [
         _decisions(slug, events, judge),
         _logbooks(slug, events, effects_events),
@@ -148,17 +150,25 @@ def replay(
     return min((one for one in found if one is not None), key=lambda d: d.version, default=None)
 
 
+def _unreadable(slug: str, version: int, why: str) -> Difference:
+    found = Problem(Kind.UNREADABLE, slug, version - 1, detail=why)
+    return Difference(slug, version, "unreadable", found)
+
+
 def _decisions(slug: str, events: Sequence[Event], judge: Judge | None) -> Difference | None:
     if judge is None:
         return None
     for one in judge(slug, events):
         if one.recorded == one.now:
             continue
-        then, now = (", ".join(_named(fact) for fact in some) for some in (one.recorded, one.now))
-        says = f"the check was followed by {then or 'nothing'}, today by {now or 'nothing'}"
+        then, now = (
+            ", ".join(_named(fact) for fact in some) or "nothing"
+            for some in (one.recorded, one.now)
+        )
+        changed = Problem(Kind.DECISION_DIFFERS, slug, one.version, then, now)
         if then == now:
-            says = f"the check was followed by {then}, today with other words or numbers"
-        return Difference(slug, one.version, "decision", says)
+            changed = Problem(Kind.DECISION_WORDED_OTHERWISE, slug, one.version, detail=then)
+        return Difference(slug, one.version, "decision", changed)
     return None
 
 
@@ -180,8 +190,8 @@ def _logbooks(
         book = project(book, event)
         one = pushed.get(event.version)
         if one is not None and hashlib.sha256(render(book)).hexdigest() != one.content:
-            says = f"the logbook pushed at event {event.version} would be rendered otherwise today"
-            return Difference(slug, event.version, "logbook", says)
+            changed = Problem(Kind.LOGBOOK_DIFFERS, slug, event.version)
+            return Difference(slug, event.version, "logbook", changed)
     return None
 
 
@@ -197,12 +207,12 @@ def _rows(
     for part, row in wanted.items():
         there = history.rows.get(part)
         if there is None:
-            says = f"its {part} row of status is missing: `ledger rebuild status`"
-            return Difference(history.slug, run.version, "status", says)
+            missing = Problem(Kind.ROW_MISSING, run.slug, what=part)
+            return Difference(run.slug, run.version, "status", missing)
         was, now = json.loads(there), json.loads(json.dumps(row))
         # An earlier release did not write fields that it did not know.
         differ = sorted(key for key in was if was[key] != now.get(key))
         if differ:
-            says = f"its {part} row of status differs in {', '.join(differ)}"
-            return Difference(history.slug, run.version, "status", says)
+            fields = Problem(Kind.FIELDS_DIFFER, run.slug, what=part, detail=", ".join(differ))
+            return Difference(run.slug, run.version, "status", fields)
     return None

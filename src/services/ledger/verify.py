@@ -25,6 +25,7 @@ from watchkeeper.ports.sources import Outside, Unavailable
 from watchkeeper.projections.logbook.logbook import render_at
 from watchkeeper.projections.status.live_row import live_rows
 from watchkeeper.projections.status.writer import effects_row, status_row
+from watchkeeper.projections.verification import Kind, Problem
 from watchkeeper.services.ledger.ledger import run_stream
 
 _HEAD = re.compile(r"^(\d+) sha256:([0-9a-f]{64})$")
@@ -41,7 +42,7 @@ class Report:
     """The findings of a verification.
 
     Attributes:
-        problems: Everything that is broken, one sentence each.
+        problems: Everything that is broken.
         unchecked: Everything that could not be checked, and why.
         runs: How many runs were read.
         events: How many events were read.
@@ -49,12 +50,12 @@ class Report:
         notes: Checks that were skipped and need no attention.
     """
 
-    problems: list[str]
-    unchecked: list[str]
+    problems: list[Problem] = field(default_factory=list[Problem])
+    unchecked: list[Problem] = field(default_factory=list[Problem])
     runs: int = 0
     events: int = 0
     redactions: int = 0
-    notes: list[str] = field(default_factory=list[str])
+    notes: list[Problem] = field(default_factory=list[Problem])
 
     @property
     def exit_code(self) -> int:
@@ -141,7 +142,7 @@ def audit_run(
     run, recorded, events = _read_run(store, slug, report)
     effects = _effects(store, slug, report)
     if isinstance(run, Unreadable):
-        _unreadable(f"{slug}: unreadable after event {run.version}", run.why, report)
+        _unreadable(Problem(Kind.UNREADABLE, slug, run.version, detail=run.why), report)
         return
     _compare_views(store, rows, run, effects, report)
     _decisions_cite_evidence(slug, events, report)
@@ -155,7 +156,7 @@ def audit_rest(store: EventStore, rows: Rows, slugs: Sequence[str], report: Repo
     """Verify everything that belongs to no run with a history. Call it after all runs."""
     known = {(slug, part) for slug in slugs for part in ("run", "effects")}
     for run, _ in sorted(rows.rows.keys() - known):
-        report.problems.append(f"{run}: a status row without a history")
+        report.problems.append(Problem(Kind.ROW_WITHOUT_HISTORY, run))
     _shared(store, report)
 
 
@@ -175,10 +176,10 @@ def _decoded(store: EventStore, stream: str, report: Report) -> list[Event]:
     return [decode(r.stream, r.version, r.topic, r.state) for r in recorded]
 
 
-def _unreadable(what: str, why: str, report: Report) -> None:
+def _unreadable(problem: Problem, report: Report) -> None:
     """Report unreadable data as broken, or as unchecked if a later release wrote it."""
-    found = report.unchecked if _NEWER in why else report.problems
-    found.append(f"{what}: {why}")
+    found = report.unchecked if _NEWER in problem.detail else report.problems
+    found.append(problem)
 
 
 def _read_run(
@@ -201,7 +202,7 @@ def _effects(store: EventStore, slug: str, report: Report) -> Effects | None:
         for event in _decoded(store, effects_stream(slug), report):
             effects = evolve_effects(effects, event)
     except Undecodable as error:
-        _unreadable(f"{slug}: effects", str(error), report)
+        _unreadable(Problem(Kind.EFFECTS_UNREADABLE, slug, detail=str(error)), report)
         return None
     return effects
 
@@ -212,20 +213,20 @@ def _shared(store: EventStore, report: Report) -> None:
         for event in _decoded(store, ROOTS, report):
             roots = evolve_roots(roots, event)
     except Undecodable as error:
-        _unreadable("roots", str(error), report)
+        _unreadable(Problem(Kind.SHARED_UNREADABLE, what="roots", detail=str(error)), report)
     people = People()
     try:
         for event in _decoded(store, PEOPLE, report):
             people = evolve_people(people, event)
     except Undecodable as error:
-        _unreadable("people", str(error), report)
+        _unreadable(Problem(Kind.SHARED_UNREADABLE, what="people", detail=str(error)), report)
 
 
 def _compare_views(
     store: EventStore, rows: Rows, run: Run, effects: Effects | None, report: Report
 ) -> None:
     """Check that every projection equals its rebuild; retry if a watch appends meanwhile."""
-    again = Report([], [])
+    again = Report()
     for _ in range(LOOKS):
         found = [*_differing(rows, (run.slug, "run"), status_row(run))]
         if effects is not None and effects.version:
@@ -239,9 +240,7 @@ def _compare_views(
         if isinstance(later, Unreadable):
             break
         run = later
-    report.unchecked.append(
-        f"{run.slug}: its rows of status cannot be compared while so much is appended to it"
-    )
+    report.unchecked.append(Problem(Kind.ROW_KEEPS_CHANGING, run.slug))
 
 
 def _last(store: EventStore, stream: str) -> int:
@@ -250,10 +249,10 @@ def _last(store: EventStore, stream: str) -> int:
     return store.read(stream, after=version - 1, limit=1)[0].position if version else 0
 
 
-def _differing(rows: Rows, key: tuple[str, str], expected: object) -> Iterator[str]:
+def _differing(rows: Rows, key: tuple[str, str], expected: object) -> Iterator[Problem]:
     found = rows.rows.get(key)
     if found is None:
-        yield f"{key[0]}: the {key[1]} row of status is missing"
+        yield Problem(Kind.ROW_MISSING, key[0], what=key[1])
         return
     try:
         there, rebuilt = json.loads(found), json.loads(json.dumps(expected))
@@ -265,13 +264,13 @@ def _differing(rows: Rows, key: tuple[str, str], expected: object) -> Iterator[s
     except ValueError:
         same = False
     if not same:
-        yield f"{key[0]}: the {key[1]} row of status differs from the history"
+        yield Problem(Kind.ROW_DIFFERS, key[0], what=key[1])
 
 
 def _decisions_cite_evidence(slug: str, events: Iterable[Event], report: Report) -> None:
     for event in events:
         if event.data.topic == "run.decision_made.1" and not getattr(event.data, "evidence", ()):
-            report.problems.append(f"{slug}: decision {event.version} cites no evidence")
+            report.problems.append(Problem(Kind.NO_EVIDENCE, slug, event.version))
 
 
 def _witnessed(
@@ -293,14 +292,14 @@ def _witnessed(
             code = outside.git(contract.code.remote, contract.code.branch)
             tag = code.find_tag(run.phase.tag)
     except Unavailable as error:
-        report.unchecked.append(f"{run.slug}: its remote gives no answer: {error.reason}")
+        report.unchecked.append(Problem(Kind.REMOTE_SILENT, run.slug, detail=error.reason))
         return
     if newest is None:
-        report.problems.append(f"{run.slug}: its logbook was pushed and is not on the remote")
+        report.problems.append(Problem(Kind.LOGBOOK_MISSING, run.slug))
         return
     match = _HEAD.match(newest.trailers.get("Watchkeeper-Head", ""))
     if match is None:
-        report.problems.append(f"{run.slug}: commit {newest.commit[:8]} names no readable head")
+        report.problems.append(Problem(Kind.NO_HEAD, run.slug, what=newest.commit[:8]))
         return
     version, digest = int(match[1]), match[2]
     if version > len(recorded):
@@ -308,14 +307,14 @@ def _witnessed(
         recorded = store.read(run_stream(run.slug))
         events = [decode(r.stream, r.version, r.topic, r.state) for r in recorded]
     if version > len(recorded):
-        ahead = f"the remote witnessed event {version}, the ledger ends at {len(recorded)}"
-        report.problems.append(f"{run.slug}: {ahead}")
+        ahead = Problem(Kind.REMOTE_AHEAD, run.slug, version, detail=str(len(recorded)))
+        report.problems.append(ahead)
     elif recorded[version - 1].hash.hex() != digest:
-        report.problems.append(f"{run.slug}: event {version} is not the one the remote witnessed")
+        report.problems.append(Problem(Kind.OTHER_EVENT, run.slug, version))
     elif there != render_at(events, version=version):
-        report.problems.append(f"{run.slug}: the logbook on the remote was edited")
+        report.problems.append(Problem(Kind.LOGBOOK_EDITED, run.slug))
     if isinstance(run.phase, Sealed) and tag != run.phase.commit:
-        report.problems.append(f"{run.slug}: tag {run.phase.tag} is not on the sealed commit")
+        report.problems.append(Problem(Kind.TAG_MOVED, run.slug, what=run.phase.tag))
 
 
 def _milestones(outside: Outside, run: Run, effects: Effects, report: Report) -> None:
@@ -325,14 +324,15 @@ def _milestones(outside: Outside, run: Run, effects: Effects, report: Report) ->
         try:
             there = outside.git(code.remote, code.branch).find_tag(tag)
         except Unavailable as error:
-            report.unchecked.append(f"{run.slug}: tag {tag} cannot be read: {error.reason}")
+            unread = Problem(Kind.TAG_UNREADABLE, run.slug, what=tag, detail=error.reason)
+            report.unchecked.append(unread)
             continue
         if there != commit:
-            report.problems.append(f"{run.slug}: tag {tag} is not on the sealed commit")
+            report.problems.append(Problem(Kind.TAG_MOVED, run.slug, what=tag))
 
 
 def check_evidence(files: Iterable[tuple[str, Callable[[], bytes]]], report: Report) -> None:
     """Compare kept observations with their digests. An erased observation is no problem."""
     for digest, read in files:
         if hashlib.sha256(read()).hexdigest() != digest:
-            report.problems.append(f"evidence {digest[:12]} does not have its digest")
+            report.problems.append(Problem(Kind.EVIDENCE_CHANGED, what=digest[:12]))

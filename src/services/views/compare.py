@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from watchkeeper.ports.event_store import EventStore
 from watchkeeper.ports.views import BuildState, Scratch, Snapshot, ViewsFailure
-from watchkeeper.projections.figures import count
+from watchkeeper.projections.verification import Kind, Problem
 from watchkeeper.projections.views.view import Projection, Row, Seen
 from watchkeeper.services.ledger.verify import Report
 from watchkeeper.services.views.catch_up import Pages, ViewAhead, same_ledger
@@ -27,7 +27,7 @@ class _Fold:
         scratch: The spilled rows, and older versions of rows in memory.
         rows: The rows in memory.
         spilled: Whether rows were spilled.
-        failed: Why the fold failed; empty if it did not.
+        failed: Where and why the fold failed; None if it did not.
     """
 
     kept: Snapshot
@@ -36,7 +36,7 @@ class _Fold:
     scratch: Scratch
     rows: dict[str, Row] = field(default_factory=dict[str, Row])
     spilled: bool = False
-    failed: str = ""
+    failed: Problem | None = None
 
     def row(self, key: str) -> Row | None:
         """Return the current state of a row."""
@@ -95,12 +95,12 @@ def compare_views(
         if build.state is not BuildState.LIVE:
             continue
         if build.title not in known:
-            report.notes.append(f"view {build.title} is of another release: it was not compared")
+            report.notes.append(Problem(Kind.VIEW_OTHER_RELEASE, what=build.title))
             continue
         try:
             same_ledger(build, Pages(store, ()).after(build.position))
         except ViewAhead as error:
-            report.problems.append(f"view {error}")
+            report.problems.append(Problem(Kind.VIEW_AHEAD, detail=str(error)))
             continue
         parked = {parked.stream: parked.version for parked in one.parked}
         folds.append(_Fold(one, known[build.title], parked, scratch))
@@ -133,24 +133,22 @@ def _take(one: _Fold, seen: Seen) -> None:
     except ViewsFailure:
         raise
     except Exception as error:  # noqa: BLE001 - Told; a fold may raise anything.
-        where = f"event {seen.version} of {seen.stream}"
-        one.failed = f"{where} cannot be folded, and is not parked: {type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}"
+        one.failed = Problem(Kind.VIEW_NOT_FOLDED, seen.stream, seen.version, build.title, why)
 
 
-def _judged(one: _Fold) -> str:
-    """Say what is wrong with a view; empty if nothing is."""
-    title, next_step = one.kept.build.title, f"`watchkeeper ledger rebuild {one.projection.name}`"
+def _judged(one: _Fold) -> Problem | None:
+    """Return what is wrong with a view; None if nothing is."""
     if one.failed:
-        return f"view {title}: {one.failed}: {next_step}"
+        return one.failed
     number, first = 0, ""
     for key in _differing(one.kept.rows(), one.made()):
         first = first if number else key
         number += 1
     if not number:
-        return ""
-    some = f"{count(number, 'row')} {'differs' if number == 1 else 'differ'}"
-    where = f"from the ledger at event {one.kept.build.position}"
-    return f"view {title}: {some} {where}, first {first!r}: {next_step}"
+        return None
+    build = one.kept.build
+    return Problem(Kind.VIEW_DIFFERS, "", build.position, build.title, first, number)
 
 
 def _differing(kept: Iterator[tuple[str, str]], made: Iterator[tuple[str, Row]]) -> Iterator[str]:
