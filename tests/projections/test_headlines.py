@@ -11,12 +11,9 @@ from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.signals import SignalReceived
 from watchkeeper.domain.run.watch import CheckRecorded, WatchTaken
 from watchkeeper.domain.values.observation.signals import NOTABLE
-from watchkeeper.projections.describe.headlines import (
-    Headline,
-    commit_message,
-    headline,
-    interesting,
-)
+from watchkeeper.projections.describe.description import Headline
+from watchkeeper.projections.describe.headlines import commit_message, interesting
+from watchkeeper.projections.describe.table import headline
 
 RUN = "grug-moe-1e23-ep8"
 

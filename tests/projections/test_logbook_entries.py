@@ -35,7 +35,7 @@ from watchkeeper.domain.run.queries import is_unproven
 from watchkeeper.domain.run.seal import RunSealed, SealVerified
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Health
-from watchkeeper.projections.describe.logbook_seal import covered
+from watchkeeper.projections.describe.seal import covered
 from watchkeeper.projections.logbook.logbook import EMPTY, project, render, render_at
 
 

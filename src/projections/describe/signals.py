@@ -1,6 +1,4 @@
-"""Signals as text: one line for tables, and a logbook entry."""
-
-from typing import assert_never
+"""How messages from outside read."""
 
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.signal_box import signal_name
@@ -8,62 +6,89 @@ from watchkeeper.domain.run.signals import (
     MessageQuarantined,
     QuarantineReplayed,
     SignalBound,
-    SignalBoxEvent,
+    SignalCameLate,
     SignalKept,
     SignalReceived,
     SignalsDismissed,
 )
 from watchkeeper.domain.values.observation.signals import NOTABLE, Signal
+from watchkeeper.projections.describe.description import (
+    Description,
+    Headline,
+    because,
+    entry,
+    other_stream,
+)
 from watchkeeper.projections.figures import stamp
-from watchkeeper.projections.logbook.state import Key, Kind, Logbook, opened, said
+from watchkeeper.projections.logbook.state import (
+    Logbook,
+)
 from watchkeeper.projections.quoting import WORDS_MAX, code, prose
 
 
-def said_by(signal: Signal) -> str:
-    """Describe a signal's claim and its source in one line."""
-    return f"{signal.source} says {signal.kind.value}: {signal.summary}"
+def _received(book: Logbook, data: SignalReceived, event: Event) -> Logbook:
+    signal = data.signal
+    if signal.kind not in NOTABLE:
+        return book
+    at = stamp(signal.occurred_at, book.zone)
+    status = f"{prose(signal.source)} says so, of {at}; a claim"
+    title = f"signal: {signal.kind.value.replace('_', ' ')}"
+    status = status + _counted(data)
+    evidence = code(signal.summary, WORDS_MAX)
+    then = f"the sources are asked; bound by {code(data.bound_by, WORDS_MAX)}"
+    return entry(
+        book,
+        event,
+        title,
+        status=status,
+        evidence=evidence,
+        then=then,
+        at=event.envelope.recorded_at,
+    )
 
 
-def box_summary(data: SignalBoxEvent) -> str:
-    """Describe an event of the signal box in one line."""
-    match data:
-        case SignalKept():
-            whose = f" ({', '.join(data.candidates)})" if data.candidates else ""
-            return f"kept as {data.why}{whose}: {said_by(data.signal)}"
-        case SignalBound():
-            return f"{data.signal} bound to {data.run} by {data.by}"
-        case MessageQuarantined():
-            return f"{data.quarantine}: {data.size} bytes from {data.transport}: {data.reason}"
-        case QuarantineReplayed():
-            why = f": {data.reason}" if data.reason else ""
-            return f"{data.quarantine} replayed, {data.outcome}{why}"
-        case SignalsDismissed():
-            what = ", ".join(data.names) or f"all of {data.source}"
-            return f"{what} dismissed: {data.reason}"
-        case _:
-            assert_never(data)
-
-
-def counted(data: SignalReceived) -> str:
+def _counted(data: SignalReceived) -> str:
     """Say how many signals a signal counts for; empty for one."""
     return f" (the newest of {data.coalesced} beyond the limit)" if data.coalesced else ""
 
 
-def signalled(book: Logbook, data: SignalReceived, event: Event) -> Logbook:
-    """Write the entry of a signal if it deserves one."""
+def _claim(signal: Signal) -> str:
+    return f"{signal.source} says {signal.kind.value}: {signal.summary}"
+
+
+def _late_line(data: SignalCameLate) -> str:
     signal = data.signal
-    if signal.kind not in NOTABLE:
-        return book
-    title = f"signal: {signal.kind.value.replace('_', ' ')}"
-    book = opened(book, Kind.COMPLETE, event.envelope.recorded_at, title)
-    at = stamp(signal.occurred_at, book.zone)
-    status = f"{prose(signal.source)} says so, of {at}; a claim (event {event.version})"
-    status += counted(data)
-    book = said(book, Key.STATUS, status)
-    book = said(book, Key.EVIDENCE, code(signal.summary, WORDS_MAX))
-    return said(book, Key.NEXT, f"the sources are asked; bound by {code(data.bound_by, WORDS_MAX)}")
+    return f"came after the run was over: {_claim(signal)} ({signal_name(signal)})"
 
 
-def late_summary(signal: Signal) -> str:
-    """Say in one line that a signal came after the run was over."""
-    return f"came after the run was over: {said_by(signal)} ({signal_name(signal)})"
+def _kept_line(data: SignalKept) -> str:
+    whose = f" ({', '.join(data.candidates)})" if data.candidates else ""
+    return f"kept as {data.why}{whose}: {_claim(data.signal)}"
+
+
+def _quarantined_line(data: MessageQuarantined) -> str:
+    return f"{data.quarantine}: {data.size} bytes from {data.transport}: {data.reason}"
+
+
+def _dismissed_line(data: SignalsDismissed) -> str:
+    what = ", ".join(data.names) or f"all of {data.source}"
+    return f"{what} dismissed: {data.reason}"
+
+
+EVENTS = (
+    Description(
+        SignalReceived,
+        lambda data: Headline.SIGNAL if data.signal.kind in NOTABLE else None,
+        lambda data: _claim(data.signal) + _counted(data),
+        _received,
+    ),
+    other_stream(SignalCameLate, _late_line),
+    other_stream(SignalKept, _kept_line),
+    other_stream(SignalBound, lambda data: f"{data.signal} bound to {data.run} by {data.by}"),
+    other_stream(MessageQuarantined, _quarantined_line),
+    other_stream(
+        QuarantineReplayed,
+        lambda data: because(f"{data.quarantine} replayed, {data.outcome}", data.reason),
+    ),
+    other_stream(SignalsDismissed, _dismissed_line),
+)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from watchkeeper.domain.reading.progress.progress import render_progress
+from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.queries import health_words, is_unproven
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import TERMINAL, JobState, Reading, SourceState, is_buffered
@@ -35,8 +36,9 @@ _CHECKPOINTS_KEPT = 64
 """The number of listed checkpoints remembered; a check names at most 32."""
 
 
-def checked(book: Logbook, data: CheckRecorded, at: datetime) -> Logbook:
+def checked(book: Logbook, data: CheckRecorded, event: Event) -> Logbook:
     """Fold one check into the logbook."""
+    at = event.at
     before = book.facts
     book = _learn(book, data, at)
     current = book.facts.current

@@ -1,0 +1,69 @@
+"""How findings read, from the first alarm to the all-clear."""
+
+from dataclasses import replace
+
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
+from watchkeeper.domain.run.queries import MISSING_ARTEFACTS
+from watchkeeper.projections.describe.description import Description, Headline, entry
+from watchkeeper.projections.logbook.state import (
+    Kind,
+    Logbook,
+)
+from watchkeeper.projections.quoting import prose
+from watchkeeper.projections.series import grown
+
+
+def _opened(book: Logbook, data: FindingOpened, event: Event) -> Logbook:
+    return _finding(book, data, event, "finding")
+
+
+def _raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
+    louder = data.severity is not data.before
+    word = f"raised to {data.severity.value}" if louder else "changed"
+    return _finding(book, data, event, f"finding {word}")
+
+
+def _finding(
+    book: Logbook, data: FindingOpened | FindingRaised, event: Event, title: str
+) -> Logbook:
+    if data.kind == MISSING_ARTEFACTS:
+        return book  # The entry about the blocked seal names them.
+    title = f"{title}: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"
+    status = f"{data.severity.value}: {prose(data.summary)}"
+    evidence = "; ".join(prose(text) for text in data.evidence)
+    return entry(book, event, title, kind=Kind.FINDING, status=status, evidence=evidence)
+
+
+def _cleared(book: Logbook, data: FindingCleared, event: Event) -> Logbook:
+    # The entry about an end or a seal covers the findings that it closes.
+    closes = f"closes {prose(', '.join(data.closes))}" if data.closes else ""
+    by_end = book.last.kind is Kind.END and data.reason.endswith(" ended")
+    if data.kind == MISSING_ARTEFACTS or by_end:
+        line = f"- C{closes[1:]}: {prose(data.rule)} cleared (event {event.version})\n"
+        return replace(book, entries=grown(book.entries, line)) if closes else book
+    title = f"finding cleared: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"
+    status = f"{prose(data.reason)}{f'; {closes}' if closes else ''}"
+    return entry(book, event, title, status=status)
+
+
+def _raised_line(data: FindingRaised) -> str:
+    how = "told again" if data.severity is data.before else f"raised from {data.before}"
+    return f"{data.severity.value} {data.kind} ({data.rule}) {how}: {data.summary}"
+
+
+def _cleared_line(data: FindingCleared) -> str:
+    closes = f"; closes {', '.join(data.closes)}" if data.closes else ""
+    return f"{data.kind} ({data.rule}) cleared: {data.reason}{closes}"
+
+
+EVENTS = (
+    Description(
+        FindingOpened,
+        Headline.FINDING,
+        lambda data: f"{data.severity.value} {data.kind} ({data.rule}): {data.summary}",
+        _opened,
+    ),
+    Description(FindingRaised, Headline.FINDING, _raised_line, _raised),
+    Description(FindingCleared, Headline.FINDING, _cleared_line, _cleared),
+)
