@@ -31,12 +31,13 @@ from tests.domain.samples import (
 )
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch
 from watchkeeper.domain.rules.launch.gate.base import Prior
-from watchkeeper.domain.rules.launch.gate.drift import about, options_of
+from watchkeeper.domain.rules.launch.gate.drift import about
 from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
 from watchkeeper.domain.run.ends import DecisionMade
 from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested, PreflightRecorded
 from watchkeeper.domain.run.permits import Approval, Consent
 from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.contract.options import options_of
 from watchkeeper.domain.values.contract.plan import (
     GateFinding,
     LaunchPlan,

@@ -1,6 +1,7 @@
 """Names of storage places, and the region that a name reveals."""
 
 import re
+from datetime import timedelta
 from functools import lru_cache
 
 _SAME_SCHEME = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "local": "file"}
@@ -13,6 +14,10 @@ _REGION = re.compile(
 )
 """Regions as Google (`us-central2`), Amazon (`us-east-1`) and CoreWeave (`us-east-02`) write them,
 each with or without the letter of a zone."""
+
+_STEP_FOLDER = re.compile(r"(?:^|/)step-(\d+)/?$")
+_PINNED = re.compile(r"^(?:/|[a-z][a-z0-9+.-]*://)")
+_TTL = re.compile(r"(?:^|/)ttl=(?P<count>\d{1,4})(?P<unit>[dh])(?:/|$)")
 
 _REMOTE = re.compile(
     r"(?:(?:https?|ssh|git)://)?(?:[^@/\s:]{1,64}(?::[^@/\s]{0,128})?@)?"
@@ -40,6 +45,34 @@ def contract_root(url: str) -> str:
     if scheme in ("", "file"):
         return "/" + "/".join(parts)
     return scheme + separator + "/".join(parts)
+
+
+def is_pinned(url: str) -> bool:
+    """Return whether a place is a URL or an absolute path, so that nothing derives it."""
+    return _PINNED.match(url) is not None
+
+
+def step_of(url: str) -> int | None:
+    """Return the step of a checkpoint's folder; `None` for any other place.
+
+    >>> step_of("gs://b/run/checkpoints/step-900/"), step_of("gs://b/run/latest")
+    (900, None)
+    """
+    found = _STEP_FOLDER.search(url)
+    return int(found[1]) if found is not None else None
+
+
+def time_to_live(url: str) -> timedelta | None:
+    """Return when a store deletes objects below a place, by a folder such as `tmp/ttl=14d/`.
+
+    >>> time_to_live("gs://b/tmp/ttl=14d/run").days
+    14
+    """
+    found = _TTL.search(url)
+    if found is None:
+        return None
+    unit = timedelta(days=1) if found["unit"] == "d" else timedelta(hours=1)
+    return int(found["count"]) * unit
 
 
 def is_local(url: str) -> bool:

@@ -3,7 +3,6 @@
 H6 finds pending, partial, wrong or unserved capacity.
 """
 
-import re
 from datetime import datetime
 
 from watchkeeper.domain.reading.source_summaries import waits_again
@@ -14,6 +13,7 @@ from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import TERMINAL, JobState, SourceState
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.contract import HardwarePart
+from watchkeeper.domain.values.contract.machine_names import is_same_type
 from watchkeeper.domain.values.durations import render_duration
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.sources import CapacityFacts, OtherJob
@@ -24,8 +24,6 @@ PARTIAL = "partial_allocation"
 WRONG_HARDWARE = "wrong_hardware"
 SECOND_WRITER = "second_writer"
 DIAGNOSTIC = "stale_diagnostic"
-
-_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
@@ -126,9 +124,7 @@ def wrong_hardware(run: Run, check: CheckRecorded) -> Held:
 def _wrong_type(promised: HardwarePart, capacity: CapacityFacts) -> str:
     if not promised.type or not capacity.hardware:
         return ""
-    wanted, has = _NAME.sub("", promised.type.lower()), _NAME.sub("", capacity.hardware.lower())
-    # A longer name of the same type, such as `TPU-v5p-1024-head`, is not another type.
-    if wanted in has or has in wanted:
+    if is_same_type(promised.type, capacity.hardware):
         return ""
     return f"it was given {capacity.hardware}, the contract says {promised.type}"
 

@@ -1,6 +1,5 @@
 """Detectors of late, incomplete or too few checkpoints (H5)."""
 
-import re
 from datetime import datetime, timedelta
 
 from watchkeeper.domain.rules.health.checkpoint_pace import (
@@ -23,6 +22,7 @@ from watchkeeper.domain.values.contract.live_limits import live_limits_of
 from watchkeeper.domain.values.durations import render_duration
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.sources import TrainingPhase
+from watchkeeper.domain.values.places import time_to_live
 
 STALLED = "checkpoint_stalled"
 """The finding that steps advance and no complete checkpoint comes."""
@@ -38,9 +38,6 @@ LISTED_MAX = 32
 
 EXPIRY_SOON = timedelta(days=1)
 """Time to the newest checkpoint's expiry below which the rollback window is in danger."""
-
-_TTL = re.compile(r"(?:^|/)ttl=(?P<count>\d{1,4})(?P<unit>[dh])(?:/|$)")
-"""A folder whose objects the store deletes by age, as teams name them: `tmp/ttl=14d/`."""
 
 
 def checkpoints_stalled(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
@@ -224,11 +221,9 @@ def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:
     """Say that the newest complete checkpoint is about to expire; empty if it is not."""
     newest = max(check.checkpoints_complete, default=None)
     known = run.checkpoints.get(newest) if newest is not None else None
-    found = _TTL.search(checkpoint_root_of(contract_of(run)))
-    if found is None or known is None or known.written_at is None:
+    lasts = time_to_live(checkpoint_root_of(contract_of(run)))
+    if lasts is None or known is None or known.written_at is None:
         return ""
-    unit = timedelta(days=1) if found["unit"] == "d" else timedelta(hours=1)
-    lasts = int(found["count"]) * unit
     ends = known.written_at + lasts
     if ends - now > min(EXPIRY_SOON, lasts / 4):
         return ""

@@ -14,6 +14,7 @@ from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.live_limits import live_limits_of
+from watchkeeper.domain.values.contract.machine_names import is_tpu
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.liveness import (
     Liveness,
@@ -62,7 +63,6 @@ _CLUSTER_WORDS = re.compile(
     r"|(?:cannot be|could not be|not) scheduled|[Ii]nsufficient resources|[Uu]nsatisfied resource"
     r"|pending resource (?:demand|request)",
 )
-_TPU = re.compile(r"^v\d+[a-z]*-|\btpu", re.IGNORECASE)
 
 _MOVES = frozenset({Quiet.MOVING, Quiet.TRACKER_SILENT, Quiet.LOG_PIPE_DARK})
 _EXPLAINED = frozenset({Quiet.WAITING_FOR_CAPACITY, Quiet.COMPILING_OR_RESTORING})
@@ -187,4 +187,4 @@ def _where(check: CheckRecorded) -> tuple[str, ...]:
 
 
 def _capture(run: Run) -> str:
-    return CAPTURE_TPU if _TPU.search(contract_of(run).hardware.type) else CAPTURE_GPU
+    return CAPTURE_TPU if is_tpu(contract_of(run).hardware.type) else CAPTURE_GPU

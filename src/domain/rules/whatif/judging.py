@@ -5,7 +5,6 @@ earlier observation becomes a check, and so does the observation to judge. Nothi
 `decide` and `evolve` do that.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -38,7 +37,7 @@ from watchkeeper.domain.run.watch import CheckRecorded, Holder, WatchTaken
 from watchkeeper.domain.values.basic import JobState, SourceState
 from watchkeeper.domain.values.check import Health
 from watchkeeper.domain.values.contract.contract import Contract
-from watchkeeper.domain.values.contract.plan import make_plan, own_tracker_id
+from watchkeeper.domain.values.contract.plan import instance_number, make_plan, own_tracker_id
 from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.people import Actor
 
@@ -49,7 +48,6 @@ BEFORE = timedelta(seconds=120)
 """Least time between launch and first observation, if the launch time is unknown. The first check
 falls due this long after a submit."""
 
-_NUMBER = re.compile(r"i([1-9][0-9]{0,5})")
 _NOT_RECORDED = UUID(int=0)
 _DIGEST = "0" * 64
 _WAIVED = "w-judge"
@@ -251,7 +249,7 @@ def _is_blank(check: CheckRecorded) -> bool:
 
 
 def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
-    number = _NUMBER.fullmatch(seen.instance)
+    number = instance_number(seen.instance)
     if number is None:
         raise NotJudged(f"instance is {seen.instance!r}, expected i1, i2 and so on")
     if run.instances and not isinstance(run.phase, Interrupted):
@@ -269,7 +267,7 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
     resume_from, resume_step = _resumed(run, decision)
     plan = make_plan(
         contract_of(run),
-        number=int(number[1]),
+        number=number,
         submission_id=seen.job.submission_id if seen.job is not None else seen.instance,
         resume_from=resume_from,
         resume_step=resume_step,
@@ -311,7 +309,7 @@ def next_instance(run: Run, job: Mapping[str, object], began: datetime | None) -
     if not run.instances:
         return "i1"
     last = run.instances[-1]
-    number = _NUMBER.fullmatch(last.plan.instance)
+    number = instance_number(last.plan.instance)
     if number is None or last.end is None or not isinstance(run.phase, Interrupted):
         return last.plan.instance
     named = job.get("submission_id")
@@ -319,14 +317,14 @@ def next_instance(run: Run, job: Mapping[str, object], began: datetime | None) -
     lives = job.get("state") in (JobState.PENDING.value, JobState.RUNNING.value) and not named
     before = last.launched_at
     later = began is not None and before is not None and began > before + _SAME_START
-    return f"i{int(number[1]) + 1}" if other or lives or later else last.plan.instance
+    return f"i{number + 1}" if other or lives or later else last.plan.instance
 
 
 def tracker_id_of(run: Run, instance: str) -> str:
     """Return the tracker id under which an instance must log, launched or not."""
-    number = _NUMBER.fullmatch(instance)
+    number = instance_number(instance)
     contract = contract_of(run)
-    return own_tracker_id(contract, int(number[1])) if number else contract.tracker.id
+    return own_tracker_id(contract, number) if number else contract.tracker.id
 
 
 def _fixed(run: Run, decision: DecisionMade | None) -> list[FixPushed]:

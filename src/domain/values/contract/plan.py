@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -27,6 +28,8 @@ TRACKER_VARIABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 RESUME_FROM = "WATCHKEEPER_RESUME_FROM"
 """The variable that carries the checkpoint to start from."""
+
+_INSTANCE = re.compile(r"i([1-9][0-9]{0,5})")
 
 
 class LaunchPlan(Value):
@@ -165,6 +168,12 @@ def make_plan(
         tracker_env=TRACKER_VARIABLES[tracker.kind] if own else (),
         carried=carried,
     )
+
+
+def instance_number(instance: str) -> int | None:
+    """Return the number in an instance's name, such as 2 of `i2`; `None` for another name."""
+    found = _INSTANCE.fullmatch(instance)
+    return int(found[1]) if found is not None else None
 
 
 def own_tracker_id(contract: Contract, number: int) -> str:

@@ -238,13 +238,3 @@ def asked(gate: Gate, source: str) -> Reading | None:
 def has_answered(gate: Gate, source: str) -> bool:
     """Say whether a source gave an answer."""
     return gate_reading_of(gate.facts, source).state is SourceState.FRESH
-
-
-def option_value(command: tuple[str, ...], option: str) -> str | None:
-    """Return the value that a command gives to an option, if it has the option."""
-    for position, word in enumerate(command):
-        if word == option and position + 1 < len(command):
-            return command[position + 1]
-        if word.startswith(f"{option}="):
-            return word.removeprefix(f"{option}=")
-    return None

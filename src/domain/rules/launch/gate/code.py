@@ -1,7 +1,5 @@
 """Launch rules on the commit and the code that runs (L2, L8)."""
 
-import re
-
 from watchkeeper.domain.rules.launch.gate.base import (
     DIRTY_TREE,
     TRY_AGAIN,
@@ -20,6 +18,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
 )
 from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.options import digest_of, image_digests
 from watchkeeper.domain.values.contract.plan import GateFinding, Verdict, short
 from watchkeeper.domain.values.observation.gate_facts import (
     BUNDLE,
@@ -31,8 +30,6 @@ from watchkeeper.domain.values.observation.gate_facts import (
 from watchkeeper.domain.values.observation.observation import gate_reading_of
 from watchkeeper.domain.values.places import lies_below
 
-_DIGEST = re.compile(r"@sha256:([0-9a-f]{64})\b")
-_IMAGE = re.compile(r"[\w.-]+(?:[:/][\w.-]+)*/[\w./-]+(?::[\w.-]+)?@sha256:[0-9a-f]{64}\b")
 _SHOWN_MAX = 5
 """Most changed files that a finding names."""
 
@@ -162,19 +159,19 @@ def l8(gate: Gate) -> GateFinding:
         says = f"built from {code.built_from[:8]}, and {code.git_sha[:8]} is launched"
         return blocked("L8", "bundle", says, "build it again from the launch commit")
     named = _named_digests(gate)
-    stated = _DIGEST.search(code.container)
-    if code.container and stated is None:
+    stated = digest_of(code.container)
+    if code.container and not stated:
         says = f"{code.container} has no digest, so what it is can change"
         fix = "state code.container with its digest: name@sha256:..."
         return missing(gate, "L8", "container", says, fix)
-    others = {digest: place for digest, place in named.items() if not stated or digest != stated[1]}
-    if stated is not None and others:
+    others = {digest: place for digest, place in named.items() if digest != stated}
+    if stated and others:
         digest, place = next(iter(others.items()))
-        says = f"{place} names sha256:{digest[:12]}, the contract sha256:{stated[1][:12]}"
+        says = f"{place} names sha256:{digest[:12]}, the contract sha256:{stated[:12]}"
         return blocked("L8", "container", says, "make them agree; digests are compared, not tags")
-    if stated is not None:
+    if stated:
         built = f", built from {code.built_from[:8]}" if code.built_from else ""
-        return passed("L8", "container", f"sha256:{stated[1][:12]}{built}")
+        return passed("L8", "container", f"sha256:{stated[:12]}{built}")
     if code.bundle:
         return _bundle(gate, code.bundle)
     if others:
@@ -215,6 +212,6 @@ def _named_digests(gate: Gate) -> dict[str, str]:
     texts |= {f"env.{name}": value for name, value in gate.plan.env.items()}
     found: dict[str, str] = {}
     for place, text in texts.items():
-        for image in _IMAGE.findall(text):
-            found.setdefault(image.rpartition("@sha256:")[2], place)
+        for digest in image_digests(text):
+            found.setdefault(digest, place)
     return found

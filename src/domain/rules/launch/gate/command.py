@@ -1,27 +1,22 @@
 """Launch rules on the command and the final step (L1, L7)."""
 
-import re
-
 from watchkeeper.domain.rules.launch.gate.base import (
     Gate,
     blocked,
     inferred,
     missing,
-    option_value,
     passed,
 )
 from watchkeeper.domain.rules.launch.gate.configured import config_silence, source_is_nowhere
 from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.options import (
+    is_guessed,
+    is_progress_bar,
+    is_reference,
+    option_value,
+)
 from watchkeeper.domain.values.contract.plan import GateFinding
 from watchkeeper.domain.values.secrets.scrubbing import find_secrets, has_mark, sensitive_name
-
-_PROGRESS_BAR = re.compile(r"progress|tqdm|\bbar\b", re.IGNORECASE)
-_GUESSED = re.compile(
-    r"\b(?:inferred|guess\w*|estimat\w*|assum\w*|about|roughly)\b|~", re.IGNORECASE
-)
-"""Words by which people say that a number was not read anywhere."""
-
-_REFERENCE = re.compile(r"^\$\{?\w+\}?$")
 
 
 def secret_places(contract: Contract) -> tuple[str, ...]:
@@ -43,7 +38,7 @@ def secret_places(contract: Contract) -> tuple[str, ...]:
     found = [place for place, text in texts.items() if find_secrets(text) or has_mark(text)]
     # A secret may follow a name that reveals it: `--api-key abc`, or API_KEY: abc.
     for name, value in contract.env.items():
-        if sensitive_name(name) and value and not _REFERENCE.match(value):
+        if sensitive_name(name) and value and not is_reference(value):
             found.append(f"env.{name}")
     whole = " ".join(contract.command)
     if find_secrets(whole) and not any(place.startswith("command") for place in found):
@@ -74,7 +69,7 @@ def l7(gate: Gate) -> GateFinding:
     if not final.source:
         fix = "state final_step.source: the config key or code that says so"
         return missing(gate, "L7", "final step", f"{final.value}, source unknown", fix)
-    if _PROGRESS_BAR.search(final.source):
+    if is_progress_bar(final.source):
         fix = "resolve it from the launched config or code; progress bars round"
         return blocked("L7", "final step", f"{final.value} is taken from a progress bar", fix)
     shown = option_value(gate.contract.command, final.source)
@@ -95,7 +90,7 @@ def l7(gate: Gate) -> GateFinding:
         fix = "name the configuration's own key, or the line of code that says so"
         says = f"{final.value}, from {final.source}, which no configuration that was read holds"
         return inferred(gate, "L7", "final step", says, fix)
-    if _GUESSED.search(final.source):
+    if is_guessed(final.source):
         fix = "name the config key or the line of code that says so"
         return inferred(gate, "L7", "final step", f"{final.value}, from {final.source}", fix)
     return passed("L7", "final step", f"{final.value}, from {final.source}")

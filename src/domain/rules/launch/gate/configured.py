@@ -1,12 +1,12 @@
 """Retention and retries as given by the launched configuration and command."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from watchkeeper.domain.rules.launch.gate.base import UNKNOWN_SOURCE, Gate, option_value
+from watchkeeper.domain.rules.launch.gate.base import UNKNOWN_SOURCE, Gate
 from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.options import is_dotted_key, last_part, option_value
 from watchkeeper.domain.values.json_text import parse_json
 from watchkeeper.domain.values.observation.gate_facts import CONFIG
 from watchkeeper.domain.values.observation.observation import gate_reading_of
@@ -21,13 +21,6 @@ RETENTION: Mapping[str, tuple[str, ...]] = {
 
 RETRIES = ("max_restarts", "max_retries_failure", "max_retries_preemption", "max_task_retries")
 """Options by which a job restarts itself: torchrun's, Iris's and Ray's."""
-
-_SPAN = re.compile(
-    r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*"
-    r"(?P<unit>s|sec|seconds?|m|mins?|minutes?|h|hours?|d|days?|steps?)?",
-    re.IGNORECASE,
-)
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 Found = tuple[str, str]
 """The place of a value, and the value."""
@@ -47,8 +40,8 @@ def retention_read(gate: Gate, name: str) -> Found | None:
     """Return one part of the checkpoint policy, as the command or configuration gives it."""
     forms = RETENTION[name]
     for place, key, value in _values(gate):
-        if "checkpoint" in key.lower() and _last(key) in forms:
-            read = _every(value) if _last(key) == "keep" else value
+        if "checkpoint" in key.lower() and last_part(key) in forms:
+            read = _every(value) if last_part(key) == "keep" else value
             if read:
                 return place, read
     return None
@@ -57,42 +50,16 @@ def retention_read(gate: Gate, name: str) -> Found | None:
 def retries_read(gate: Gate) -> Found | None:
     """Return the option by which the job would restart itself; none if it does not."""
     for place, key, value in _values(gate):
-        if _last(key) in RETRIES and value.isdigit() and int(value):
+        if last_part(key) in RETRIES and value.isdigit() and int(value):
             return place, value
     return None
 
 
-def differs(stated: object, read: str) -> bool:
-    """Say whether two values of one part differ; values that cannot be compared do not.
-
-    >>> differs("15m", "900s"), differs("15 min", "10m"), differs(10, "10"), differs(10, "2")
-    (False, True, False, True)
-    >>> differs("15m", "100 steps"), differs("100 steps", "100"), differs("often", "15m")
-    (True, False, False)
-    """
-    one, other = _span(str(stated)), _span(read)
-    if one is None or other is None:
-        return False
-    # A bare number may count steps or seconds, so only the number is compared.
-    if "" in (one[1], other[1]):
-        return one[0] != other[0]
-    return one != other
-
-
 def source_is_nowhere(contract: Contract, config: Mapping[str, str], source: str) -> bool:
-    """Say whether a name that looks like a key is missing from the configuration read.
-
-    >>> from watchkeeper.domain.rules.launch.gate.configured import _KEY
-    >>> [bool(_KEY.fullmatch(name)) for name in ("trainer.num_train_steps", "train.py:40", "steps")]
-    [True, False, False]
-    """
-    if not config or _KEY.fullmatch(source) is None or source.endswith(_CODE):
+    """Say whether a name that looks like a key is missing from the configuration read."""
+    if not config or not is_dotted_key(source):
         return False
     return source not in config and option_value(contract.command, source) is None
-
-
-_KEY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_CODE = (".py", ".yaml", ".yml", ".toml", ".json")
 
 
 def _values(gate: Gate) -> Iterable[tuple[str, str, str]]:
@@ -108,16 +75,6 @@ def _values(gate: Gate) -> Iterable[tuple[str, str, str]]:
         yield f"{key} in the configuration", key, value
 
 
-def _last(key: str) -> str:
-    """Return the last part of a key, without a leading word checkpoint.
-
-    >>> _last("--checkpoint-keep-last"), _last("trainer.checkpointer.save_interval")
-    ('keep_last', 'save_interval')
-    """
-    name = key.lstrip("-").rpartition(".")[2].replace("-", "_").lower()
-    return re.sub(r"^checkpoint(?:s|er|ing)?_", "", name)
-
-
 def _every(value: str) -> str:
     """Return the final interval of Levanter's list."""
     try:
@@ -128,15 +85,3 @@ def _every(value: str) -> str:
     last = steps[-1] if steps else None
     found = cast("dict[str, object]", last).get("every") if isinstance(last, dict) else None
     return str(found) if isinstance(found, int) else ""
-
-
-def _span(text: str) -> tuple[float, str] | None:
-    found = _SPAN.fullmatch(text.strip())
-    if found is None:
-        return None
-    number, unit = float(found["number"]), (found["unit"] or "").lower()
-    if not unit:
-        return number, ""
-    if unit.startswith("step"):
-        return number, "steps"
-    return number * _SECONDS[unit[0]], "seconds"

@@ -3,7 +3,6 @@
 A relaunch must be the same training as the instance before, or a human approves the change.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
@@ -19,6 +18,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
 )
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.contract.flat import flat
+from watchkeeper.domain.values.contract.options import options_of
 from watchkeeper.domain.values.contract.plan import Difference, GateFinding, LaunchPlan, plan_digest
 from watchkeeper.domain.values.observation.gate_facts import CONFIG, NOT_THERE
 
@@ -88,7 +88,6 @@ IMMATERIAL: tuple[str, ...] = (
 _SHOWN_MAX = 4
 _VALUE_MAX = 200
 _DIFFERENCES_MAX = 64
-_OPTION = re.compile(r"^(?:--?)?(?P<name>[A-Za-z_][\w./-]*)(?:=(?P<value>.*))?$", re.DOTALL)
 
 
 def l14(gate: Gate) -> GateFinding:
@@ -223,34 +222,6 @@ def _matches(names: Iterable[str], globs: Iterable[str]) -> bool:
     return any(
         fnmatchcase(name.lower(), glob.lower().lstrip("-")) for name in names for glob in patterns
     )
-
-
-def options_of(command: tuple[str, ...]) -> dict[str, str]:
-    """Parse a command: options with their values, and the other words by position.
-
-    >>> options_of(("python", "train.py", "--lr", "3e-4", "seed=1", "--fast"))
-    {'word 0': 'python', 'word 1': 'train.py', '--lr': '3e-4', 'seed': '1', '--fast': 'given'}
-    """
-    found: dict[str, str] = {}
-    position, words = 0, 0
-    while position < len(command):
-        word = command[position]
-        match = _OPTION.match(word)
-        if match is not None and match["value"] is not None:
-            name = word.partition("=")[0]
-            value = match["value"]
-        elif word.startswith("-") and match is not None:
-            following = command[position + 1] if position + 1 < len(command) else "-"
-            takes = not following.startswith("-") or following[1:2].isdigit()
-            name, value = word, following if takes else "given"
-            position += 1 if takes else 0
-        else:
-            name, value = f"word {words}", word
-            words += 1
-        # A repeated option counts twice: order and number matter to the program.
-        found[name] = f"{found[name]}, {value}" if name in found else value
-        position += 1
-    return found
 
 
 def _change_line(material: Mapping[str, tuple[str, str]], contract: Contract) -> str:

@@ -1,6 +1,5 @@
 """Launch rules on tracker id, retention, retries and cost (L4, L5, L15, L17)."""
 
-import re
 from collections.abc import Mapping
 
 from watchkeeper.domain.rules.launch.gate.base import (
@@ -9,20 +8,19 @@ from watchkeeper.domain.rules.launch.gate.base import (
     covering_approval,
     inferred,
     missing,
-    option_value,
     passed,
     unknown_source,
     warned,
 )
 from watchkeeper.domain.rules.launch.gate.configured import (
     config_silence,
-    differs,
     retention_read,
     retries_read,
 )
 from watchkeeper.domain.values.contract.contract import Contract, Lane
-from watchkeeper.domain.values.contract.intervals import read_interval
+from watchkeeper.domain.values.contract.intervals import differs, read_interval, read_number
 from watchkeeper.domain.values.contract.lane_policy import policy_of
+from watchkeeper.domain.values.contract.options import option_value
 from watchkeeper.domain.values.contract.plan import GateFinding
 from watchkeeper.domain.values.observation.gate_facts import TRACKER
 
@@ -46,11 +44,6 @@ _COST_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "sequence_length": ("sequence_length", "seq_len", "seq_length", "max_seq_len"),
 }
 """Names in configurations for the factors of the cost."""
-
-_NUMBER = re.compile(
-    r"(?P<number>[0-9][0-9_]*(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)(?P<unit>[kmbt]?)", re.I
-)
-_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
 def l4(gate: Gate) -> GateFinding:
@@ -239,16 +232,9 @@ def _configured(contract: Contract, config: Mapping[str, str], name: str) -> flo
     for option in _COST_OPTIONS[name]:
         for form in (f"--{option}", f"--{option.replace('_', '-')}", option):
             value = option_value(contract.command, form)
-            if value is not None and (number := _number(value)) is not None:
+            if value is not None and (number := read_number(value)) is not None:
                 return number
         for key, value in config.items():
-            if key.rpartition(".")[2] == option and (number := _number(value)) is not None:
+            if key.rpartition(".")[2] == option and (number := read_number(value)) is not None:
                 return number
     return None
-
-
-def _number(text: str) -> float | None:
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None:
-        return None
-    return float(found["number"].replace("_", "")) * _UNITS[found["unit"].lower()]

@@ -1,7 +1,5 @@
 """Launch rules on output root, start point and machines (L3, L6, L10)."""
 
-import re
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -21,6 +19,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
 from watchkeeper.domain.rules.shared.refusals import ADOPTABLE
 from watchkeeper.domain.values.basic import CheckpointFacts, JobState, SourceState
 from watchkeeper.domain.values.contract.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.values.contract.machine_names import is_among, machines_in
 from watchkeeper.domain.values.contract.plan import GateFinding, Verdict
 from watchkeeper.domain.values.observation.gate_facts import (
     HARDWARE,
@@ -29,19 +28,17 @@ from watchkeeper.domain.values.observation.gate_facts import (
     HardwareFacts,
     StoreFacts,
 )
-from watchkeeper.domain.values.places import contract_root, is_local, lies_below, region_in
+from watchkeeper.domain.values.places import (
+    contract_root,
+    is_local,
+    is_pinned,
+    lies_below,
+    region_in,
+    step_of,
+)
 
 WRITES_FRESH = timedelta(minutes=15)
 """Age below which a write into an output root may come from a live job."""
-
-_STEP_FOLDER = re.compile(r"(?:^|/)step-(\d+)/?$")
-_URL_OR_ABSOLUTE = re.compile(r"^(?:/|[a-z][a-z0-9+.-]*://)")
-_MACHINES = re.compile(
-    r"(?<![\w-])(?P<type>v[2-7][a-z]{0,5}-[0-9]{1,5}|(?:[0-9]+x)?(?:a100|h100|h200|b200|gb200|gh200)"
-    r"(?:-[0-9]+(?:gb|g)?)?(?:x[0-9]+)?)(?![\w-])",
-    re.IGNORECASE,
-)
-"""TPU types by Google's names, such as `v5p-1024`, and accelerators by common names."""
 
 Known = tuple[str, Literal["stated", "inferred", "missing"]]
 """A value and its source."""
@@ -75,7 +72,7 @@ def _fits(bucket: str, machines: str) -> bool:
 def l3(gate: Gate) -> GateFinding:
     """L3: the output root is pinned, in the right region, and used by no other run."""
     root = gate.contract.output_root
-    if not _URL_OR_ABSOLUTE.match(root):
+    if not is_pinned(root):
         fix = "state an absolute path or a URL; nothing derived is launched"
         return blocked("L3", "output root", f"{root} is not pinned", fix)
     if gate.facts.root_held_by:
@@ -174,8 +171,8 @@ def l6(gate: Gate) -> GateFinding:
     wanted = gate.plan.resume_from
     if not wanted:
         return passed("L6", "initialize_from", "none: starts from scratch")
-    match = _STEP_FOLDER.search(wanted)
-    if match is None:
+    step = step_of(wanted)
+    if step is None:
         fix = "name one checkpoint folder, such as gs://bucket/run/checkpoints/step-900"
         return blocked("L6", "initialize_from", f"{wanted} names no numeric step", fix)
     reading = gate.facts.source_reading
@@ -190,7 +187,7 @@ def l6(gate: Gate) -> GateFinding:
     if not found.complete:
         fix = "choose a complete checkpoint, or ask the DRI; incomplete ones are never resumed from"
         return blocked("L6", "initialize_from", f"step-{found.step}: {found.reason}", fix)
-    if found.metadata_step != int(match[1]):
+    if found.metadata_step != step:
         fix = "ask the DRI; a checkpoint whose metadata disagrees is never resumed from"
         says = f"step-{found.step}: its metadata says step {found.metadata_step}"
         return blocked("L6", "initialize_from", says, fix)
@@ -258,15 +255,14 @@ def l10(gate: Gate) -> GateFinding:
     size = part.topology or (f"{part.count} slices or nodes" if part.count else "")
     shows = _shown(has)
     if part.type and size:
-        if has is not None and has.accelerators and not _among(part.type, has.accelerators):
+        if has is not None and has.accelerators and not is_among(part.type, has.accelerators):
             says = f"the contract says {part.type}, the {_kind(gate)} orchestrator has {shows} now"
             return warned("L10", "hardware", says, "compare hardware.type and the cluster")
         seen = f"; it has {shows}" if has is not None and has.accelerators else ""
         return passed("L10", "hardware", f"{part.type}, {size}{seen}")
-    words = " ".join([*gate.plan.command, *gate.plan.env.values()])
-    shown = _MACHINES.search(words)
+    shown = machines_in([*gate.plan.command, *gate.plan.env.values()])
     if part.type or shown:
-        type_ = part.type or (shown["type"] if shown else "")
+        type_ = part.type or shown
         how = "" if part.type else " inferred from the command"
         if not size and part.type:
             says = f"{type_}; slice or node count and topology are missing"
@@ -294,19 +290,3 @@ def _shown(has: HardwareFacts | None) -> str:
         return ""
     parts = [f"{count} x {name}" for name, count in sorted(has.accelerators.items())]
     return f"{', '.join(parts)} on {has.machines} machine{'s' if has.machines != 1 else ''}"
-
-
-def _among(stated: str, accelerators: Mapping[str, int]) -> bool:
-    """Say whether a stated name may mean one of the accelerators.
-
-    Names differ: `v5p-1024` is Ray's `TPU-V5P`, `8xh100-80gb` its `H100`. A report that only
-    mentions GPUs contradicts no name.
-    """
-    words = set(re.findall(r"[a-z]+[0-9]+[a-z]*", stated.lower()))
-    for name in accelerators:
-        plain = name.lower()
-        if plain in ("gpu", "tpu") or plain in stated.lower():
-            return True
-        if words & set(re.findall(r"[a-z]+[0-9]+[a-z]*", plain)):
-            return True
-    return False
