@@ -21,6 +21,7 @@ import numpy as np
 from tests.domain.given import History
 from tests.domain.samples import bar, contract, fresh, job, listing, tracker
 
+from watchkeeper.domain.reading.log_tail import read_tail
 from watchkeeper.domain.reading.metrics.measuring import measure
 from watchkeeper.domain.reading.progress.bare_bars import bare_maxima
 from watchkeeper.domain.reading.progress.lines import read_line
@@ -147,14 +148,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     instance = history.run.instances[-1]
     seen = command.observation
     check, _ = summarise(history.run, instance, command)
+    past = earlier_of(history.run)
+    tail = read_tail(past, instance.plan.instance, seen)
     megatron = with_megatron_tail(command)
     parts: dict[str, Callable[[], object]] = {
         "judged": lambda: decide(history.run, command),
         "judged_megatron": lambda: decide(history.run, megatron),
         "summarised": lambda: summarise(history.run, instance, command),
-        "measured": lambda: measure(
-            earlier_of(history.run), instance, seen, seen.tracker, check.progress
-        ),
+        "read": lambda: read_tail(past, instance.plan.instance, seen),
+        "measured": lambda: measure(past, instance, seen, tail, seen.tracker, check.progress),
     }
     figures: dict[str, float] = {}
     for name, work in parts.items():

@@ -10,7 +10,7 @@ from tests.domain.ends import attempt
 from tests.domain.given import Answer, History, decided
 from tests.domain.looking import look
 from tests.domain.samples import exited, job, killed
-from watchkeeper.domain.rules.ends.unscheduled import is_unscheduled
+from watchkeeper.domain.reading.triage.unscheduled import is_unscheduled
 from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.causes import Outlook

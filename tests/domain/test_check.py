@@ -22,13 +22,12 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
+from watchkeeper.domain.reading.log_tail import EVIDENCE_MAX, LINE_MAX
 from watchkeeper.domain.reading.metrics.latest_metrics import METRICS_MAX
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.rules.watch.check import (
     CHECKPOINTS_MAX,
-    EVIDENCE_MAX,
     INCOMPLETE_MAX,
-    LINE_MAX,
 )
 from watchkeeper.domain.run.checkpoints import CHECKPOINTS_KEPT, CheckpointValidated
 from watchkeeper.domain.run.phases import Interrupted, Phase, Running, Stabilizing

@@ -11,6 +11,7 @@ from watchkeeper.domain.reading.progress.lines import Line
 from watchkeeper.domain.reading.progress.numbers import NUMBER, number_of
 from watchkeeper.domain.reading.progress.own_forms import evaluates
 from watchkeeper.domain.reading.progress.progress import progress_of
+from watchkeeper.domain.values.causes import CauseClaim
 from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.measured import FINITE_AGAIN, Measured, NotFinite
@@ -30,6 +31,9 @@ _NO_NUMBER = re.compile(
     re.IGNORECASE,
 )
 """A NaN or infinite loss in a line that shows no other progress, such as `train_loss: NaN`."""
+
+_PERPLEXITY = re.compile(r"(?<![a-z])(?:ppl|perplexity)[\"']?\s{0,4}[:=]\s{0,4}\W?inf", re.I)
+_ANY = re.compile(r"(?<![a-z])(?:nan|inf|infinity)(?![a-z])", re.I)
 
 _SCALED = re.compile(
     r"loss[ _]scale['\"]?\s*[:=]\s*(?!1(?:\.0*)?(?:e[+-]?0+)?\b)\d|\boverflow\b"
@@ -224,3 +228,8 @@ def _bad(
         finite_since=len(numbers) - 1 - bad[-1],
         line=True,
     )
+
+
+def shows_infinite_perplexity(claim: CauseClaim) -> bool:
+    """Return whether a line's only number without a value is the exp() of a loss."""
+    return _PERPLEXITY.search(claim.line) is not None and len(_ANY.findall(claim.line)) <= 1

@@ -3,8 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from watchkeeper.domain.reading.progress.bare_bars import bars_of, read_in
-from watchkeeper.domain.reading.progress.progress import progress_of
+from watchkeeper.domain.reading.log_tail import LogTail
 from watchkeeper.domain.values.basic import TERMINAL, JobFacts, JobState, SourceState, Step
 from watchkeeper.domain.values.check import Check
 from watchkeeper.domain.values.earlier import Earlier
@@ -58,17 +57,18 @@ _UNMET = re.compile(
 """The first words by which Iris' scheduler and autoscaler report that waiting will not help."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NOT_BEGUN = re.compile(r"\bProgress on:train\s+-/(?P<maximum>\d{1,15})(?=\s|$)")
-"""The bar that is printed before anything ran: it is no progress, and its maximum is exact."""
 
 
-def source_summaries(check: Check, past: Earlier, seen: Observation) -> dict[str, object]:
+def source_summaries(
+    check: Check, past: Earlier, seen: Observation, tail: LogTail
+) -> dict[str, object]:
     """Return what a check keeps of attempts, capacity, nodes, hosts, gauges and other jobs.
 
     Args:
         check: The check without them.
         past: What the run's earlier checks showed.
         seen: The observation.
+        tail: What the tail of the job's output says.
     """
     fresh = {r.source for r in check.readings if r.state is SourceState.FRESH}
     asked = {reading.source for reading in check.readings}
@@ -84,7 +84,7 @@ def source_summaries(check: Check, past: Earlier, seen: Observation) -> dict[str
         "hosts": _hosts(seen.hosts) if "hosts" in usable else (),
         "telemetry": _telemetry(seen.telemetry) if "telemetry" in usable else None,
         "others": _others(seen.others),
-        "maximum_shown": _maximum(check, past, seen),
+        "maximum_shown": _maximum(check, past, seen, tail),
     }
 
 
@@ -173,6 +173,33 @@ def waits(check: Check) -> bool:
     return waits_again(check) or (check.job is not None and check.job.state is JobState.PENDING)
 
 
+def is_wedged(capacity: CapacityFacts | None) -> bool:
+    """Return whether a job is stuck: nothing serves its demand and nothing is provisioned."""
+    return capacity is not None and bool(capacity.unmet) and capacity.provisioning == 0
+
+
+def unmet_words(capacity: CapacityFacts | None) -> str:
+    """Return the demands that nothing serves, for people."""
+    return ", ".join(capacity.unmet) if capacity is not None else ""
+
+
+def capacity_lines(capacity: CapacityFacts | None) -> tuple[str, ...]:
+    """Describe the known capacity of a job, for people."""
+    if capacity is None:
+        return ()
+    lines: list[str] = []
+    if capacity.pending_reason:
+        lines.append(f"the orchestrator says: {capacity.pending_reason}")
+    if capacity.wanted is not None and capacity.granted is not None:
+        lines.append(f"{capacity.granted} of {capacity.wanted} granted")
+    if capacity.unmet:
+        lines.append(f"nothing serves {unmet_words(capacity)}")
+    if capacity.provisioning is not None:
+        brought = f"{capacity.provisioning} are being brought up"
+        lines.append(brought if capacity.provisioning else "nothing is being brought up")
+    return tuple(lines)
+
+
 def free_share(host: HostFacts) -> float | None:
     """Return the free share of a machine's disk, 0 to 1; `None` if unknown."""
     if host.total_bytes is None or host.free_bytes is None or host.total_bytes <= 0:
@@ -193,33 +220,15 @@ def _others(others: tuple[OtherJob, ...]) -> tuple[OtherJob, ...]:
     return tuple(known[:OTHERS_MAX])
 
 
-def _maximum(check: Check, past: Earlier, seen: Observation) -> Step | None:
+def _maximum(check: Check, past: Earlier, seen: Observation, tail: LogTail) -> Step | None:
     """Return the largest exact maximum that an instance has ever shown.
 
     From 1,000 steps on bars round what they show, so that only the first lines are exact.
     """
-    bars = _maxima(seen.log_lines, bars_of(past, check.instance, seen.log_lines))
     tracker = [r for r in check.readings if r.source == "tracker" and not r.reason]
     held = seen.tracker.final_step if seen.tracker is not None and tracker else None
     before = None
     if past.last is not None and past.last.instance == check.instance:
         before = past.last.maximum_shown
-    known = [one for one in (*bars, held) if one is not None]
+    known = [one for one in (*tail.maxima, held) if one is not None]
     return max(known) if known else before
-
-
-def _maxima(lines: tuple[str, ...], bare: frozenset[Step]) -> list[Step]:
-    """Return the exact maxima of the newest progress line and of bars that have not begun."""
-    unbegun = lines if "-/" in "\n".join(lines) else ()
-    begins = (_NOT_BEGUN.search(line) for line in unbegun if "-/" in line)
-    found = [int(one["maximum"]) for one in begins if one is not None]
-    for line in reversed(lines):
-        read = read_in(line, bare)
-        shown = progress_of(read) if read is not None else None
-        if read is None or shown is None or (read.format == "composer" and not shown.maximum):
-            continue  # Composer's count is below the line that shows its maximum.
-        # An epoch's bar counts the batches of one epoch.
-        if shown.maximum is not None and not read.in_epoch and "Epoch" not in line:
-            found.append(shown.maximum)
-        break
-    return found

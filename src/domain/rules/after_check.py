@@ -7,9 +7,9 @@ replayed from events alone, even after all evidence files are deleted.
 from typing import TypeGuard
 
 from watchkeeper.domain.reading.named_places import bad_nodes, nodes_of_end
+from watchkeeper.domain.reading.triage.attempt_evidence import attempt_claims, cause_by_demand
 from watchkeeper.domain.reading.triage.classify import classify, describe_end, witnessed
 from watchkeeper.domain.rules.ends.advised import proposed_with
-from watchkeeper.domain.rules.ends.attempt_evidence import attempt_claims, cause_by_demand
 from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.rules.ends.live import answer_to

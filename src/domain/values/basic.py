@@ -19,6 +19,10 @@ Step = Annotated[int, Field(ge=0)]
 """A training step, counted from 0."""
 
 
+ForeignText = Annotated[str, "foreign"]
+"""Text of another program or a person. Only `reading` looks into it; a rule may quote it."""
+
+
 class SourceState(StrEnum):
     """How much a source's answer is worth."""
 
@@ -99,7 +103,7 @@ class JobFacts(Value):
     exit_code: int | None = None
     signal: int | None = None
     error_type: str | None = None
-    message: str = ""
+    message: ForeignText = ""
     attempts_failed: int = 0
     attempts_left: int | None = None
     metadata: dict[str, str] = {}

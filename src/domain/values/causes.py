@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from watchkeeper.domain.values.basic import Value
+from watchkeeper.domain.values.basic import ForeignText, Value
 
 
 class Outlook(StrEnum):
@@ -161,5 +161,5 @@ class CauseClaim(Value):
     signature: str
     outlook: Outlook
     confidence: float
-    line: Annotated[str, Field(max_length=300)] = ""
+    line: Annotated[ForeignText, Field(max_length=300)] = ""
     task: str = ""

@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, Field, PositiveInt
 
 from watchkeeper.domain.values.basic import (
     CheckpointFacts,
+    ForeignText,
     JobFacts,
     Reading,
     Step,
@@ -96,7 +97,7 @@ class Check(Value):
     tracker_id: str
     tracker_state: str
     startup: Startup = Startup()
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[ForeignText, ...] = ()
     traceback: bool = False
     traceback_of_stop: bool = False
     checkpoints_complete: tuple[Step, ...]

@@ -5,13 +5,11 @@ Steps are the clock. A heartbeat proves that a process lives, not that it trains
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from watchkeeper.domain.reading.progress.bare_bars import bars_of, is_loss_alone, read_in
-from watchkeeper.domain.reading.progress.lines import read_line
-from watchkeeper.domain.reading.progress.progress import Progress, parse_progress, progress_of
+from watchkeeper.domain.reading.log_tail import LogTail
+from watchkeeper.domain.reading.progress.progress import Progress
 from watchkeeper.domain.values.basic import Reading, SourceState, Step
 from watchkeeper.domain.values.check import Check
 from watchkeeper.domain.values.earlier import Earlier
@@ -43,17 +41,6 @@ LOSS_ALONE = "a loss without a step, and none after it yet"
 CATCH_UP_SLACK = 2.0
 """How many times longer than expected a tracker may be silent below its earlier newest step."""
 
-_BUSY = re.compile(
-    r"\bcompil(?:e|es|ed|ing|ation)\b|\brestor(?:e|es|ing)\b|loading checkpoint|deserializ"
-    r"|Saving (?:temporary |permanent )?checkpoint|starting commit to storage"
-    r"|Progress on:(?!train)\w+|\bevaluating\b",
-    re.IGNORECASE,
-)
-"""Work without steps, in words that training loops print while they do it."""
-
-_NOT_WORK = re.compile(r"\b(?:error|failed|failure|traceback|timed? ?out|fatal)\b", re.IGNORECASE)
-
-
 _SAVING = re.compile(
     r"Saving (?:temporary |permanent )?checkpoint(?:.{0,40}?\bstep[ =:-]{0,2}(?P<step>\d{1,15})\b)?"
     r"|starting commit to storage",
@@ -83,7 +70,7 @@ class Before:
         best: The highest step that this instance showed so far.
         began: When it was launched.
         now: The time of the check.
-        bars: The maxima of the output's bare bars that are training's.
+        tail: What the tail of its output says.
     """
 
     liveness: Liveness
@@ -93,10 +80,10 @@ class Before:
     best: Step | None
     began: datetime | None
     now: datetime
-    bars: frozenset[Step]
+    tail: LogTail
 
 
-def before_check(past: Earlier, instance: Instance, seen: Observation, now: datetime) -> Before:
+def before_check(past: Earlier, instance: Instance, tail: LogTail, now: datetime) -> Before:
     """Collect what is known of an instance, apart from its clocks at a check."""
     last = past.last
     same = last is not None and last.instance == instance.plan.instance
@@ -108,10 +95,9 @@ def before_check(past: Earlier, instance: Instance, seen: Observation, now: date
     earlier = [i.step_best for i in past.instances[:-1] if i.step_best is not None]
     start = instance.plan.resume_step or 0
     had = max(earlier, default=None)
-    bars = bars_of(past, instance.plan.instance, seen.log_lines)
     # At the first check no movement was seen yet. Without a pace a rounded bar could not be judged.
-    rate = known.rate if known.rate is not None else printed_pace(seen.log_lines, bars)
-    return Before(known, rate, start, had, instance.step_best, instance.launched_at, now, bars)
+    rate = known.rate if known.rate is not None else tail.rate
+    return Before(known, rate, start, had, instance.step_best, instance.launched_at, now, tail)
 
 
 def witnesses_of(before: Before, check: Check, seen: Observation) -> tuple[Witness, ...]:
@@ -123,24 +109,15 @@ def witnesses_of(before: Before, check: Check, seen: Observation) -> tuple[Witne
         seen: The observation; only bounded parts of it are kept.
     """
     by_source = {reading.source: reading for reading in check.readings}
-    output = _output(seen, by_source.get("logs"))
+    output = _output(before.tail, by_source.get("logs"))
     quiet_output = _is_same(before, output)
     return (
-        _logs(before, seen, by_source.get("logs"), exact=quiet_output),
+        _logs(before, by_source.get("logs"), exact=quiet_output),
         _witness(before, "output", output),
         _tracker(before, seen, by_source.get("tracker")),
         _witness(before, "checkpoints", _checkpoints(check, by_source.get("checkpoints"))),
         _witness(before, "telemetry", _telemetry(check, before.now)),
     )
-
-
-def printed_pace(lines: Iterable[str], bars: frozenset[Step]) -> float | None:
-    """Return the steps per second in the newest training line, or `None`."""
-    for text in reversed(tuple(lines)):
-        if parse_progress(text, bars) is not None:
-            line = read_in(text, bars)
-            return (line.rate or None) if line is not None else None
-    return None
 
 
 def unseen_s(
@@ -167,19 +144,8 @@ def unseen_s(
     return before.liveness.unseen_s + (passed.total_seconds() if beyond and asked else 0.0)
 
 
-def busy_line(lines: Iterable[str], bars: frozenset[Step]) -> str:
-    """Return the newest line after the last training line that names work without steps."""
-    for line in reversed(tuple(lines)):
-        shown = read_in(line, bars)
-        if is_loss_alone(shown) or (shown is not None and progress_of(shown) is not None):
-            return ""
-        if _BUSY.search(line) and not _NOT_WORK.search(line):
-            return line.strip()[:160]
-    return ""
-
-
 def is_saved(before: Before, check: Check, line: str) -> bool:
-    """Return whether a line names the saving of a now complete checkpoint; see `busy_line`."""
+    """Return whether a line names the saving of a now complete checkpoint; see `LogTail.busy`."""
     found = _SAVING.search(line)
     if found is None:
         return False
@@ -310,23 +276,21 @@ def _silence(reading: Reading | None) -> str:
     return "" if reading.state is SourceState.FRESH else reading.reason or reading.state.value
 
 
-def _output(seen: Observation, reading: Reading | None) -> Shown:
+def _output(tail: LogTail, reading: Reading | None) -> Shown:
     why = _silence(reading)
     if why:
         return Shown(why=why)
-    digest = hashlib.sha256("\n".join(seen.log_lines).encode()).hexdigest()
-    return Shown(mark=digest[:16])
+    return Shown(mark=tail.digest)
 
 
-def _logs(before: Before, seen: Observation, reading: Reading | None, *, exact: bool) -> Witness:
+def _logs(before: Before, reading: Reading | None, *, exact: bool) -> Witness:
     why = _silence(reading)
     if why:
         return _witness(before, "logs", Shown(why=why))
-    for line in reversed(seen.log_lines):
-        shown = parse_progress(line, before.bars)
-        if shown is not None:
-            return _witness(before, "logs", Shown(shown.step, shown.uncertainty), exact=exact)
-    loss = _loss_alone(seen)
+    shown = before.tail.progress
+    if shown is not None:
+        return _witness(before, "logs", Shown(shown.step, shown.uncertainty), exact=exact)
+    loss = before.tail.loss_alone
     if not loss:
         return _witness(before, "logs", Shown(why="no progress line in the output's tail"))
     mark = f"{_LOSS_MARK}{hashlib.sha256(loss.encode()).hexdigest()[:16]}"
@@ -337,12 +301,6 @@ def _logs(before: Before, seen: Observation, reading: Reading | None, *, exact: 
     if was is not None and was.mark and found.moves is Moves.MOVED:
         return found
     return found.model_copy(update={"moves": Moves.TOO_SOON, "why": LOSS_ALONE})
-
-
-def _loss_alone(seen: Observation) -> str:
-    """Return the newest output line that shows a training loss without a step."""
-    texts = (line for line in reversed(seen.log_lines) if "'loss'" in line)
-    return next((line for line in texts if is_loss_alone(read_line(line))), "")
 
 
 def _tracker(before: Before, seen: Observation, reading: Reading | None) -> Witness:

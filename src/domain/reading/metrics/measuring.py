@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import numpy as np
 
+from watchkeeper.domain.reading.log_tail import LogTail
 from watchkeeper.domain.reading.metrics.latest_metrics import latest_metrics, of_the_newest
 from watchkeeper.domain.reading.metrics.nonfinite_latest import nonfinite_latest
 from watchkeeper.domain.reading.metrics.numeric import (
@@ -27,8 +28,6 @@ from watchkeeper.domain.reading.metrics.resume import is_settled, overlap_of
 from watchkeeper.domain.reading.metrics.series import Series, series_of_history, usable_history
 from watchkeeper.domain.reading.metrics.series_checks import series_of_checks
 from watchkeeper.domain.reading.nonfinite_lines import bad_lines
-from watchkeeper.domain.reading.progress.bare_bars import bars_of
-from watchkeeper.domain.reading.progress.progress import parse_progress
 from watchkeeper.domain.values.basic import TrackerFacts
 from watchkeeper.domain.values.check import Progress
 from watchkeeper.domain.values.contract.detect_limits import Limits, limits_of, warmup_of
@@ -77,6 +76,7 @@ def measure(
     past: Earlier,
     instance: Instance,
     seen: Observation,
+    tail: LogTail,
     tracker: TrackerFacts | None,
     progress: Progress | None,
 ) -> Measured:
@@ -86,6 +86,7 @@ def measure(
         past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         seen: The observation.
+        tail: What the tail of its output says.
         tracker: The tracker's facts if they are fresh.
         progress: The step that the check shows.
     """
@@ -105,7 +106,7 @@ def measure(
     if before.last is not None and before.last.high_water is not None:
         mark = max(mark or 0, before.last.high_water)
     newest = int(steps[-1]) if steps.size else None
-    step = newest if newest is not None else _shown_step(past, instance, seen)
+    step = newest if newest is not None else _shown_step(instance, tail)
     # If nothing is logged above the mark yet, the steps below it are trained again.
     catching = mark is not None and (step is None or step < mark)
     warm_from = _first_step(past) + warmup_of(contract, instance.config)
@@ -196,15 +197,10 @@ def _before(past: Earlier, instance: Instance, newest: int | None, turns: int) -
     return Before(same, segment, last, tuple(measured))
 
 
-def _shown_step(past: Earlier, instance: Instance, seen: Observation) -> int | None:
+def _shown_step(instance: Instance, tail: LogTail) -> int | None:
     """Return the newest step in the output that this instance itself logged."""
     own = instance.plan.resume_step or 0
-    bars = bars_of(past, instance.plan.instance, seen.log_lines)
-    for text in reversed(seen.log_lines):
-        shown = parse_progress(text, bars)
-        if shown is not None:
-            return shown.step if shown.step >= own else None
-    return None
+    return tail.progress.step if tail.progress is not None and tail.progress.step >= own else None
 
 
 def _first_step(past: Earlier) -> int:

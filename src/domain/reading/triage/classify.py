@@ -11,7 +11,7 @@ from signal import Signals
 
 from watchkeeper.domain.reading.triage.memory import memory_cause
 from watchkeeper.domain.reading.triage.volatile import normalise
-from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.basic import ForeignText, JobFacts, JobState
 from watchkeeper.domain.values.causes import CauseClaim, Outlook
 from watchkeeper.domain.values.check import Check
 
@@ -158,6 +158,11 @@ def describe_end(job: JobFacts) -> str:
     if job.error_type:
         said += f" ({job.error_type})"
     return said
+
+
+def first_line(job: JobFacts) -> ForeignText:
+    """Return the first line of the orchestrator's message on a job; empty without one."""
+    return job.message.strip().splitlines()[0] if job.message.strip() else ""
 
 
 def signal_name(number: int) -> str:

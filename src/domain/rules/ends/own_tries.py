@@ -6,8 +6,12 @@ The orchestrator keeps such a job alive. So no end is seen, no matter how often 
 from datetime import datetime
 from typing import NamedTuple
 
-from watchkeeper.domain.reading.triage.classify import fingerprint
-from watchkeeper.domain.rules.ends.attempt_evidence import attempt_line, first_failed, lost_by
+from watchkeeper.domain.reading.triage.attempt_evidence import (
+    attempt_fingerprint,
+    attempt_line,
+    first_failed,
+    lost_by,
+)
 from watchkeeper.domain.rules.ends.case import Case, answer
 from watchkeeper.domain.run.ends import WINDOW_STEPS, Action, DecisionMade
 from watchkeeper.domain.run.events import RunEvent
@@ -15,11 +19,8 @@ from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.run.retries import is_same
 from watchkeeper.domain.run.run import Run, contract_of, dri_of
 from watchkeeper.domain.run.watch import CheckRecorded
-from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.durations import render_duration
-from watchkeeper.domain.values.exits import exit_facts
 from watchkeeper.domain.values.instance import Instance, Tried
-from watchkeeper.domain.values.observation.sources import AttemptFacts
 
 _CITED_MAX = 4
 """Most failed tries that a decision cites, newest last."""
@@ -162,24 +163,12 @@ def _alike(earlier: Tried, last: Tried) -> str:
         if one.node and one.node == other.node:
             return f"the same node ({one.node})"
         # A lost machine always leaves the same text, so only the same machine is a repeat.
-        if not lost_by(one) and _print(one) == _print(other):
+        if not lost_by(one) and attempt_fingerprint(one) == attempt_fingerprint(other):
             return "the same fingerprint"
     if earlier.step is None or last.step is None:
         return ""
     coarse = max(WINDOW_STEPS, earlier.uncertainty + last.uncertainty)
     return f"the same step (~{last.step})" if abs(last.step - earlier.step) <= coarse else ""
-
-
-def _print(facts: AttemptFacts) -> str:
-    code, signal = exit_facts(facts.exit_code)
-    job = JobFacts(
-        submission_id=facts.task,
-        state=JobState.FAILED,
-        exit_code=code,
-        signal=facts.signal if facts.signal is not None else signal,
-    )
-    said = facts.message.strip().splitlines()[-1:]
-    return fingerprint(job, " ".join((facts.state.value, "oom" if facts.oom else "", *said)))
 
 
 def _line(tried: Tried) -> str:

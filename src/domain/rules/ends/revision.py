@@ -7,8 +7,8 @@ budgets and comparisons read that event.
 import hashlib
 from datetime import datetime
 
+from watchkeeper.domain.reading.triage.attempt_evidence import attempt_line, first_failed, lost_by
 from watchkeeper.domain.rules.ends.advised import proposed_with
-from watchkeeper.domain.rules.ends.attempt_evidence import attempt_line, first_failed, lost_by
 from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.commands import Revise, SuggestCause
 from watchkeeper.domain.rules.ends.recovery import recover

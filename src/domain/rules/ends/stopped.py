@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from watchkeeper.domain.rules.ends.attempt_evidence import machine_was_taken
+from watchkeeper.domain.reading.triage.attempt_evidence import machine_was_taken
+from watchkeeper.domain.reading.triage.classify import first_line
 from watchkeeper.domain.rules.ends.case import Case, answer
 from watchkeeper.domain.rules.health.capacity import job_line, other_writers
 from watchkeeper.domain.run.ends import Action, DecisionMade
@@ -41,7 +42,7 @@ def r14_stopped(case: Case) -> DecisionMade | None:
         return None
     if policy_of(contract_of(case.run)).stopped == "failure":
         return None
-    said = f" ({end.message.strip().splitlines()[0][:_SAID_MAX]})" if end.message.strip() else ""
+    said = f" ({first_line(end)[:_SAID_MAX]})" if first_line(end) else ""
     ended_at, began = end.ended_at or case.failure.at, instance.launched_at
     if began is not None and ended_at - began <= AFTER_SUBMIT:
         because = (

@@ -5,7 +5,12 @@ H6 finds pending, partial, wrong or unserved capacity.
 
 from datetime import datetime
 
-from watchkeeper.domain.reading.source_summaries import waits_again
+from watchkeeper.domain.reading.source_summaries import (
+    capacity_lines,
+    is_wedged,
+    unmet_words,
+    waits_again,
+)
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.run.check_history import checks_before
 from watchkeeper.domain.run.run import Run, contract_of
@@ -36,7 +41,7 @@ def pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -
     waiting = None if check.job is None else check.job.state is JobState.PENDING
     long = waited is not None and waited > limit
     wedged = is_wedged(check.capacity)
-    proven = f"; nothing serves {_unmet(check.capacity)}, and nothing is provisioned"
+    proven = f"; nothing serves {unmet_words(check.capacity)}, and nothing is provisioned"
     return Held(
         PENDING,
         "H6",
@@ -61,7 +66,9 @@ def partial_allocation(run: Run, instance: Instance, check: CheckRecorded, now: 
     since = _short_since(run, instance, check)
     long = since is not None and now - since > limit
     wedged = is_wedged(capacity)
-    proven = f"; nothing serves {_unmet(capacity)}, and nothing is provisioned" if wedged else ""
+    proven = (
+        f"; nothing serves {unmet_words(capacity)}, and nothing is provisioned" if wedged else ""
+    )
     # A job with no machines at all waits: `pending` reports that if the job says so itself.
     again = waits_again(check)
     holds = short and long and (capacity.granted > 0 or again)
@@ -134,32 +141,6 @@ def _wrong_count(promised: HardwarePart, capacity: CapacityFacts) -> str:
     if not promised.count or capacity.wanted is None or capacity.wanted % promised.count == 0:
         return "it asked for nothing" if promised.count and capacity.wanted == 0 else ""
     return f"it asked for {capacity.wanted} machines, the contract says {promised.count}"
-
-
-def is_wedged(capacity: CapacityFacts | None) -> bool:
-    """Say whether a job is proven stuck: nothing serves its demand and nothing is provisioned."""
-    return capacity is not None and bool(capacity.unmet) and capacity.provisioning == 0
-
-
-def _unmet(capacity: CapacityFacts | None) -> str:
-    return ", ".join(capacity.unmet) if capacity is not None else ""
-
-
-def capacity_lines(capacity: CapacityFacts | None) -> tuple[str, ...]:
-    """Describe the known capacity of a job, for people."""
-    if capacity is None:
-        return ()
-    lines: list[str] = []
-    if capacity.pending_reason:
-        lines.append(f"the orchestrator says: {capacity.pending_reason}")
-    if capacity.wanted is not None and capacity.granted is not None:
-        lines.append(f"{capacity.granted} of {capacity.wanted} granted")
-    if capacity.unmet:
-        lines.append(f"nothing serves {_unmet(capacity)}")
-    if capacity.provisioning is not None:
-        brought = f"{capacity.provisioning} are being brought up"
-        lines.append(brought if capacity.provisioning else "nothing is being brought up")
-    return tuple(lines)
 
 
 # --- H12 -----------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 All of them read the check's recorded verdict on the clocks; see `stall`.
 """
 
-import re
 from itertools import islice
 
 from watchkeeper.domain.reading.metrics.clocks import STEP_CLOCKS
+from watchkeeper.domain.reading.triage.unscheduled import cluster_claims, cluster_lines
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.stall_text import witness_lines
 from watchkeeper.domain.run.run import Run, contract_of
@@ -52,17 +52,6 @@ CAPTURE_TPU = (
 )
 """Evidence of where a hang is, which is lost once the job ends. From practice with silent hangs:
 the rack with idle CPUs is the one that does not wait for others."""
-
-CLUSTER_LABELS = frozenset(
-    {"node_failure", "capacity_wedge", "controller_failure", "tpu_bad_node", "preemption"}
-)
-"""Causes in the cluster."""
-
-_CLUSTER_WORDS = re.compile(
-    r"OwnerDiedError|node (?:died|is dead|death)|dead node|[Nn]ode.{0,40}marked (?:as )?dead"
-    r"|(?:cannot be|could not be|not) scheduled|[Ii]nsufficient resources|[Uu]nsatisfied resource"
-    r"|pending resource (?:demand|request)",
-)
 
 _MOVES = frozenset({Quiet.MOVING, Quiet.TRACKER_SILENT, Quiet.LOG_PIPE_DARK})
 _EXPLAINED = frozenset({Quiet.WAITING_FOR_CAPACITY, Quiet.COMPILING_OR_RESTORING})
@@ -160,15 +149,9 @@ def cluster_signs(instance: Instance, check: CheckRecorded) -> tuple[str, ...]:
     """Return evidence from the cluster that would explain why no step comes."""
     signs = [
         f"the log says {claim.label} ({claim.signature}): {claim.line}"
-        for claim in check.claims
-        if claim.label in CLUSTER_LABELS or _CLUSTER_WORDS.search(claim.line)
+        for claim in cluster_claims(check)
     ]
-    known = {claim.line for claim in check.claims}
-    signs += [
-        f"the log says: {line}"
-        for line in check.evidence
-        if _CLUSTER_WORDS.search(line) and line not in known
-    ]
+    signs += [f"the log says: {line}" for line in cluster_lines(check)]
     launched = instance.launched_at
     for node in check.nodes:
         old = node.since is not None and launched is not None and node.since < launched

@@ -1,8 +1,8 @@
 """Detector of failure signatures in the log of a live job (H13)."""
 
 import math
-import re
 
+from watchkeeper.domain.reading.nonfinite_lines import shows_infinite_perplexity
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.liveness import moves
 from watchkeeper.domain.run.monitor_accuracy import LOG_SIGNATURE
@@ -33,10 +33,6 @@ GRAVE = frozenset(
     }
 )
 """Classes that do not recover: an alert if no step comes, else an immediate notice."""
-
-
-_PERPLEXITY = re.compile(r"(?<![a-z])(?:ppl|perplexity)[\"']?\s{0,4}[:=]\s{0,4}\W?inf", re.I)
-_NO_NUMBER = re.compile(r"(?<![a-z])(?:nan|inf|infinity)(?![a-z])", re.I)
 
 
 def log_signature(check: CheckRecorded) -> Held:
@@ -79,7 +75,7 @@ def _counts(claim: CauseClaim) -> bool:
 
 def _is_overflow(claim: CauseClaim, check: CheckRecorded) -> bool:
     """Say whether a line only shows an infinite exp() of a loss that is itself a number."""
-    if not _PERPLEXITY.search(claim.line) or len(_NO_NUMBER.findall(claim.line)) > 1:
+    if not shows_infinite_perplexity(claim):
         return False
     name = recognise(check.metrics).get("loss")
     known = bool(check.measured.points) if name is None else math.isfinite(check.metrics[name])

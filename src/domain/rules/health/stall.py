@@ -6,6 +6,7 @@ One source alone never proves a stall. A missing answer never counts as a stall.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from watchkeeper.domain.reading.log_tail import LogTail
 from watchkeeper.domain.reading.metrics.clocks import (
     NO_CHECKPOINT,
     NO_STEP,
@@ -14,7 +15,6 @@ from watchkeeper.domain.reading.metrics.clocks import (
     TELEMETRY_GONE,
     Before,
     before_check,
-    busy_line,
     is_saved,
     pace,
     shows_loss_alone,
@@ -84,7 +84,12 @@ class Scene:
 
 
 def liveness_of(
-    run: Run, instance: Instance, check: CheckRecorded, seen: Observation, now: datetime
+    run: Run,
+    instance: Instance,
+    check: CheckRecorded,
+    seen: Observation,
+    tail: LogTail,
+    now: datetime,
 ) -> Liveness:
     """Judge whether a run advances, and why it does not.
 
@@ -93,10 +98,11 @@ def liveness_of(
         instance: The instance that was looked at.
         check: The check, without its liveness.
         seen: The observation.
+        tail: What the tail of its output says.
         now: When the check is made.
     """
     state = check.job.state if check.job is not None else None
-    before = before_check(earlier_of(run), instance, seen, now)
+    before = before_check(earlier_of(run), instance, tail, now)
     if state is not None and state in TERMINAL:
         said = f"the orchestrator says {state.value.upper()}"
         return Liveness(because=said, rate=before.liveness.rate)
@@ -113,7 +119,7 @@ def liveness_of(
         excused_at=_excused_at(run, before, now),
         checks=_checks(run, before, check, witnesses),
         witnesses=witnesses,
-        busy=_busy(before, check, seen),
+        busy="" if is_saved(before, check, tail.busy) else tail.busy,
         waits_again=waits_again(check),
         final=_is_at_the_end(contract_of(run), instance, check),
         checkpoint_every=expected_time(run, before.rate),
@@ -231,12 +237,6 @@ def _excused_at(run: Run, before: Before, now: datetime) -> datetime | None:
     if expecting(run, "H3", now) is not None:
         return now
     return before.liveness.excused_at
-
-
-def _busy(before: Before, check: CheckRecorded, seen: Observation) -> str:
-    """Return the line that reports work without steps; empty if that work is done."""
-    line = busy_line(seen.log_lines, before.bars)
-    return "" if is_saved(before, check, line) else line
 
 
 def _is_at_the_end(contract: Contract, instance: Instance, check: CheckRecorded) -> bool:

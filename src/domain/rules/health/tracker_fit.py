@@ -10,7 +10,7 @@ losses. Only fresh answers are compared. A doubt counts once several checks in a
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from watchkeeper.domain.reading.progress.progress import Progress, parse_progress
+from watchkeeper.domain.reading.log_tail import LogTail
 from watchkeeper.domain.rules.health.tracker_losses import loss_fits
 from watchkeeper.domain.rules.health.tracker_scene import STEPS_MIN, Scene, SourceResult
 from watchkeeper.domain.run.run import Run, contract_of, end_asked
@@ -45,6 +45,7 @@ def fit_of(
     run: Run,
     instance: Instance,
     seen: Observation,
+    tail: LogTail,
     tracker: TrackerFacts | None,
     readings: tuple[Reading, ...],
     now: datetime,
@@ -55,6 +56,7 @@ def fit_of(
         run: The run before the check.
         instance: The instance that was looked at.
         seen: The observation.
+        tail: What the tail of its output says.
         tracker: The tracker's facts, if fresh.
         readings: The state of each source; a tracker without new data is stale.
         now: When the check is made.
@@ -62,9 +64,8 @@ def fit_of(
     last = run.last_check.event if run.last_check is not None else None
     same = last is not None and last.instance == instance.plan.instance
     was = last.tracker_fit if same and last is not None else TrackerFit()
-    shown = _shown(seen) if _is_fresh(readings, "logs") else None
-    steps = (was.step_logged, shown.step if shown is not None else None)
-    logged = max((step for step in steps if step is not None), default=None)
+    shown = tail.labelled if _is_fresh(readings, "logs") else None
+    logged = _highest(was.step_logged, shown.step if shown is not None else None)
     job = seen.job
     if tracker is None or job is None or job.state is not JobState.RUNNING:
         kept = {"compared": False, "step_logged": logged, "doubts": _kept(was)}
@@ -81,6 +82,7 @@ def fit_of(
         clocks=clocks,
         tracker=tracker,
         shown=shown,
+        losses=tail.losses,
         printed=_moved(witness_of(clocks, "logs"), shown.step if shown is not None else None),
         had=max(earlier, default=None),
         attempts=job.attempts_failed,
@@ -121,6 +123,10 @@ def disbelieved(run: Run, fit: TrackerFit) -> str:
     return ahead.line if kept else ""
 
 
+def _highest(*steps: Step | None) -> Step | None:
+    return max((step for step in steps if step is not None), default=None)
+
+
 def _kept(was: TrackerFit) -> tuple[Doubt, ...]:
     return tuple(one.model_copy(update={"seen": False}) for one in was.doubts)
 
@@ -128,11 +134,6 @@ def _kept(was: TrackerFit) -> tuple[Doubt, ...]:
 def _is_fresh(readings: tuple[Reading, ...], source: str, *, unasked: bool = False) -> bool:
     found = next((one for one in readings if one.source == source), None)
     return unasked if found is None else found.state is SourceState.FRESH
-
-
-def _shown(seen: Observation) -> Progress | None:
-    lines = (parse_progress(line) for line in reversed(seen.log_lines))
-    return next((shown for shown in lines if shown is not None), None)
 
 
 def _moved(was: Witness | None, step: Step | None) -> int | None:

@@ -4,7 +4,6 @@ import math
 from bisect import bisect_left
 from statistics import median
 
-from watchkeeper.domain.reading.progress.progress import parse_progress
 from watchkeeper.domain.rules.health.tracker_scene import STEPS_MIN, Scene, SourceResult
 from watchkeeper.domain.run.run import contract_of
 from watchkeeper.domain.values.basic import Step
@@ -16,13 +15,6 @@ LOSS_MIN = 0.1
 
 LOSS_LINES_MAX = 4
 """Newest lines of progress whose loss is compared."""
-
-LINES_MAX = 64
-"""Newest output lines that are searched for losses."""
-
-TRIES_MAX = 8
-"""Most lines with a loss that are tried, because a check has 2 ms. A line may have no comparable
-loss."""
 
 HISTORY_ROWS = 128
 """Newest rows of a history whose losses are compared."""
@@ -42,12 +34,8 @@ def loss_fits(scene: Scene) -> SourceResult:
         return None
     held_at = sorted(logged)
     pairs: list[tuple[Step, float, float]] = []
-    newest = scene.seen.log_lines[: -LINES_MAX - 1 : -1]
-    for text in [line for line in newest if "loss" in line.lower()][:TRIES_MAX]:
-        shown = parse_progress(text)
-        if shown is None or shown.loss is None or not math.isfinite(shown.loss):
-            continue
-        if shown.step - shown.uncertainty <= max(warm, high):
+    for shown in scene.losses:
+        if shown.loss is None or shown.step - shown.uncertainty <= max(warm, high):
             continue
         near = shown.uncertainty + max(STEPS_MIN, LOSS_STEPS_SHARE * shown.step)
         place = bisect_left(held_at, shown.step)

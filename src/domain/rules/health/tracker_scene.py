@@ -25,6 +25,7 @@ class Scene:
         clocks: The clocks at that check.
         tracker: The fresh facts of the tracker.
         shown: The newest progress of the output, if the output is fresh.
+        losses: The newest progress lines of the output with a finite loss, newest first.
         printed: Steps by which the output advanced since then; none if it did not advance or was
             not seen before.
         had: The highest step of earlier instances; none for a first one.
@@ -40,6 +41,7 @@ class Scene:
     clocks: Liveness
     tracker: TrackerFacts
     shown: Progress | None
+    losses: tuple[Progress, ...]
     printed: int | None
     had: Step | None
     attempts: int

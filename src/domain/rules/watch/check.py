@@ -3,10 +3,10 @@
 The check holds every number that the rules read.
 """
 
-import re
 from collections.abc import Iterable
 from datetime import timedelta
 
+from watchkeeper.domain.reading.log_tail import LINE_MAX, LogTail, read_tail
 from watchkeeper.domain.reading.metrics.clocks import NOTHING_LOGGED, is_left_over
 from watchkeeper.domain.reading.metrics.latest_metrics import (
     kept_metrics,
@@ -14,16 +14,10 @@ from watchkeeper.domain.reading.metrics.latest_metrics import (
     of_the_newest,
 )
 from watchkeeper.domain.reading.metrics.measuring import measure
-from watchkeeper.domain.reading.progress.bare_bars import bars_of
-from watchkeeper.domain.reading.progress.progress import Progress as Shown
-from watchkeeper.domain.reading.progress.progress import StartupProof, parse_progress, parse_startup
 from watchkeeper.domain.reading.progress.startup_lines import startup_shown
 from watchkeeper.domain.reading.source_summaries import source_summaries
-from watchkeeper.domain.reading.tracebacks import TRACEBACK, ends_in, raised_in
-from watchkeeper.domain.reading.tracker_links import merged_links, parse_tracker_links
-from watchkeeper.domain.reading.triage.announced import is_stopped
-from watchkeeper.domain.reading.triage.claiming import claims_in
-from watchkeeper.domain.reading.triage.tail_words import ALARMING, RAISING, STARTING, words_in
+from watchkeeper.domain.reading.tracker_links import merged_links
+from watchkeeper.domain.reading.triage.classify import first_line
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.liveness import MONITOR_BLIND, OF_THE_MONITOR, TRACKER_SILENT
 from watchkeeper.domain.rules.health.registry import (
@@ -66,12 +60,6 @@ from watchkeeper.domain.values.observation.tracker_doubts import TrackerFit
 from watchkeeper.domain.values.places import contract_root
 from watchkeeper.domain.values.text_evidence import TrackerLink
 
-EVIDENCE_MAX = 8
-"""Most log lines kept in a check."""
-
-LINE_MAX = 300
-"""Most characters kept of a log line."""
-
 CHECKPOINTS_MAX = 32
 """Most complete checkpoints named in a check, the newest ones."""
 
@@ -86,14 +74,6 @@ LEASE_SLACK = timedelta(seconds=60)
 
 STOPPING = timedelta(seconds=5)
 """Wait between checks of an instance that was asked to stop; orchestrators take some seconds."""
-
-_ALARMING = re.compile(
-    r"Traceback \(most recent call last\)|\b[\w.]*(?:Error|Exception)\b|\bERROR\b|\bKilled\b"
-    r"|RESOURCE_EXHAUSTED|(?i:segmentation fault|core dumped|out of memory|no space left)"
-    r"|(?<![\w/.-])(?i:error):"
-)
-"""Lines worth keeping. A metric name such as `eval/error` does not count."""
-_RAISING = frozenset(RAISING)
 
 
 def summarise(
@@ -111,10 +91,10 @@ def summarise(
     readings = _aged(seen, instance)
     fresh = {reading.source for reading in readings if reading.state is SourceState.FRESH}
     tracker = seen.tracker if "tracker" in fresh else None
-    fit = fit_of(run, instance, seen, tracker, readings, command.now)
-    progress = _progress(run, instance, seen, tracker, fit)
+    tail = read_tail(past, instance.plan.instance, seen)
+    fit = fit_of(run, instance, seen, tail, tracker, readings, command.now)
+    progress = _progress(run, instance, seen, tail, tracker, fit)
     complete, incomplete, new = _checkpoints(run, contract, seen)
-    words = words_in(seen.log_lines)
     due = command.now + _wait(run, contract, progress, instance, seen.job)
     due = urged(run, sooner(contract, due, command.now), seen.at, command.now)
     check = CheckRecorded(
@@ -125,29 +105,29 @@ def summarise(
         readings=readings,
         job=_shortened(seen.job),
         progress=progress,
-        metrics=_metrics(run, instance, seen, of_the_newest(past, instance, tracker)),
+        metrics=_metrics(run, seen, tail, of_the_newest(past, instance, tracker)),
         tracker_id=tracker.tracker_id if tracker else "",
         tracker_state=tracker.state if tracker else "",
-        startup=_startup(run, seen, words),
+        startup=_startup(run, seen, tail),
         display_name=tracker.display_name if tracker else "",
         tracker_twins=tracker.twins if tracker else (),
-        tracker_links=_links(run, seen),
-        evidence=_evidence(seen, words),
-        claims=claims_in(seen.log_lines),
-        raised=raised_in(seen.log_lines) if words & _RAISING else None,
-        traceback=bool(words & _RAISING) and any(TRACEBACK in line for line in seen.log_lines),
-        traceback_of_stop=bool(words & _RAISING) and is_stopped(ends_in(seen.log_lines)),
+        tracker_links=_links(run, seen, tail),
+        evidence=tail.evidence,
+        claims=tail.claims,
+        raised=tail.raised,
+        traceback=tail.traceback,
+        traceback_of_stop=tail.traceback_of_stop,
         checkpoints_complete=complete,
         checkpoints_incomplete=incomplete,
         new_checkpoints=new,
         observation=command.digest,
         next_due=due,
         lease_until=command.now + 2 * cadence_of(contract) + LEASE_SLACK,
-        measured=measure(past, instance, seen, tracker, progress),
+        measured=measure(past, instance, seen, tail, tracker, progress),
         tracker_fit=fit,
     )
-    check = check.model_copy(update=source_summaries(check, past, seen))
-    liveness = liveness_of(run, instance, check, seen, command.now)
+    check = check.model_copy(update=source_summaries(check, past, seen, tail))
+    liveness = liveness_of(run, instance, check, seen, tail, command.now)
     check = check.model_copy(update={"liveness": liveness})
     answers = answers_at(run, instance, check, command.now)
     # Findings of this check count, so that none opens under a check that says healthy. After an end
@@ -192,22 +172,15 @@ def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
     return tuple(readings)
 
 
-def _shown(run: Run, instance: Instance, seen: Observation) -> Shown | None:
-    """Return the newest progress line of the output."""
-    bars = bars_of(earlier_of(run), instance.plan.instance, seen.log_lines)
-    lines = (parse_progress(line, bars) for line in reversed(seen.log_lines))
-    return next((shown for shown in lines if shown is not None), None)
-
-
 def _metrics(
-    run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
+    run: Run, seen: Observation, tail: LogTail, tracker: TrackerFacts | None
 ) -> dict[str, float]:
     logged = latest_metrics(earlier_of(run), seen, tracker)
     if logged or tracker is not None:
         return kept_metrics(logged)
     # An offline tracker buffers for as long as the run lives: the output has the newest loss.
     offline = contract_of(run).tracker.mode == "offline"
-    shown = _shown(run, instance, seen) if offline else None
+    shown = tail.progress if offline else None
     return {"loss": shown.loss} if shown is not None and shown.loss is not None else {}
 
 
@@ -215,10 +188,11 @@ def _progress(
     run: Run,
     instance: Instance,
     seen: Observation,
+    tail: LogTail,
     tracker: TrackerFacts | None,
     fit: TrackerFit,
 ) -> Progress | None:
-    shown = _shown(run, instance, seen)
+    shown = tail.progress
     tracked = tracker.step if tracker else None
     ended = seen.job is not None and seen.job.state in TERMINAL
     if tracked is not None and is_left_over(earlier_of(run), instance, tracked, shown, ended=ended):
@@ -326,13 +300,13 @@ def _wait(
 def _shortened(job: JobFacts | None) -> JobFacts | None:
     if job is None:
         return None
-    message = job.message.strip().splitlines()[0][:LINE_MAX] if job.message.strip() else ""
+    message = first_line(job)[:LINE_MAX]
     # The metadata of the submit names run and instance, and is the same at each check.
     return job.model_copy(update={"message": message, "metadata": {}})
 
 
-def _startup(run: Run, seen: Observation, words: frozenset[str]) -> Startup:
-    proof = StartupProof() if words.isdisjoint(STARTING) else parse_startup(seen.log_lines)
+def _startup(run: Run, seen: Observation, tail: LogTail) -> Startup:
+    proof = tail.startup
     before = Startup()
     if run.last_check is not None and run.last_check.event.instance == seen.instance:
         before = run.last_check.event.startup
@@ -349,26 +323,10 @@ def _startup(run: Run, seen: Observation, words: frozenset[str]) -> Startup:
     return startup_shown(earlier_of(run), seen, known)
 
 
-def _links(run: Run, seen: Observation) -> tuple[TrackerLink, ...]:
-    named = parse_tracker_links(seen.log_lines)
+def _links(run: Run, seen: Observation, tail: LogTail) -> tuple[TrackerLink, ...]:
     if run.last_check is None or run.last_check.event.instance != seen.instance:
-        return named
-    return merged_links(run.last_check.event.tracker_links, named)
-
-
-def _alarming(lines: tuple[str, ...], words: frozenset[str]) -> list[str]:
-    # This skips a healthy tail at a hundredth of the cost of the pattern.
-    if words.isdisjoint(ALARMING):
-        return []
-    return [line for line in lines if _ALARMING.search(line)]
-
-
-def _evidence(seen: Observation, words: frozenset[str]) -> tuple[str, ...]:
-    ended = seen.job is not None and seen.job.state in TERMINAL
-    alarming = _alarming(seen.log_lines, words)
-    # A job that ended without an error line shows its last lines instead.
-    chosen = alarming or (list(seen.log_lines) if ended else [])
-    return tuple(line.rstrip()[:LINE_MAX] for line in chosen[-EVIDENCE_MAX:])
+        return tail.links
+    return merged_links(run.last_check.event.tracker_links, tail.links)
 
 
 def unavailable_reason(observation: Observation, source: str) -> str:

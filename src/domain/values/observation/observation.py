@@ -6,6 +6,7 @@ from watchkeeper.domain.values.basic import (
     Carried,
     CheckpointFacts,
     CheckpointListing,
+    ForeignText,
     JobFacts,
     Reading,
     SourceState,
@@ -44,7 +45,7 @@ class NamedLine(Value):
     """
 
     text: str
-    line: str
+    line: ForeignText
 
 
 class Observation(Value):
@@ -73,7 +74,7 @@ class Observation(Value):
     at: AwareDatetime
     readings: tuple[Reading, ...]
     job: JobFacts | None = None
-    log_lines: tuple[str, ...] = ()
+    log_lines: tuple[ForeignText, ...] = ()
     named_lines: tuple[NamedLine, ...] = ()
     log_cut: bool = False
     tracker: TrackerFacts | None = None

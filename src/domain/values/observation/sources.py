@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, NonNegativeInt, model_validator
 
-from watchkeeper.domain.values.basic import JobState, Step, Value
+from watchkeeper.domain.values.basic import ForeignText, JobState, Step, Value
 
 HISTORY_POINTS_MAX = 10_000
 """Newest points of a tracker's history read at a check."""
@@ -25,7 +25,7 @@ OTHERS_MAX = 16
 HOSTS_MAX = 256
 """Hosts reported of a cluster: those with the least free disk first."""
 
-Line = Annotated[str, Field(max_length=2_000)]
+Line = Annotated[ForeignText, Field(max_length=2_000)]
 
 
 class AttemptState(StrEnum):

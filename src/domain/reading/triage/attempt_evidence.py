@@ -20,16 +20,17 @@ from watchkeeper.domain.reading.triage.classify import (
     signal_name,
 )
 from watchkeeper.domain.reading.triage.outweighing import OF_A_LOST_PEER, outweighs
-from watchkeeper.domain.reading.user_stop import STOPPED_BY_A_PERSON, user_stop
-from watchkeeper.domain.rules.ends.unscheduled import (
+from watchkeeper.domain.reading.triage.unscheduled import (
     demand_lines,
     is_unscheduled,
     never_served,
     unscheduled_line,
 )
-from watchkeeper.domain.run.watch import CheckRecorded
-from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.reading.user_stop import STOPPED_BY_A_PERSON, user_stop
+from watchkeeper.domain.values.basic import ForeignText, JobFacts, JobState
 from watchkeeper.domain.values.causes import NUMERICAL, UNKNOWN, CauseClaim, Outlook
+from watchkeeper.domain.values.check import Check
+from watchkeeper.domain.values.exits import exit_facts
 from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 LOST = {AttemptState.PREEMPTED: "preemption", AttemptState.WORKER_FAILED: "node_failure"}
@@ -53,7 +54,7 @@ _WEAKER_MAX = 2
 """Limit of cited claims that are weaker than the orchestrator's report."""
 
 
-def first_failed(check: CheckRecorded) -> AttemptFacts | None:
+def first_failed(check: Check) -> AttemptFacts | None:
     """Return the try whose failure ended the instance; none if none is reported.
 
     A try that failed long before the end and was retried does not count.
@@ -88,7 +89,7 @@ def attempt_line(attempt: AttemptFacts) -> str:
     return f"attempt {attempt.attempt} of {attempt.task}: {', '.join(ended)}{where}{said}"
 
 
-def attempt_claims(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
+def attempt_claims(found: Classified, check: Check, job: JobFacts) -> Classified:
     """Return the cause given by the first failed try or by the orchestrator's sentence.
 
     Args:
@@ -118,6 +119,20 @@ def attempt_claims(found: Classified, check: CheckRecorded, job: JobFacts) -> Cl
     )
 
 
+def attempt_fingerprint(attempt: AttemptFacts) -> str:
+    """Return the same 8 hex digits for tries that failed alike; see `fingerprint`."""
+    code, signal = exit_facts(attempt.exit_code)
+    job = JobFacts(
+        submission_id=attempt.task,
+        state=JobState.FAILED,
+        exit_code=code,
+        signal=attempt.signal if attempt.signal is not None else signal,
+    )
+    said = attempt.message.strip().splitlines()[-1:]
+    words = (attempt.state.value, "oom" if attempt.oom else "", *said)
+    return fingerprint(job, " ".join(words))
+
+
 def machine_was_taken(job: JobFacts) -> bool:
     """Say whether the orchestrator's report on the job says that a machine was lost or taken.
 
@@ -142,7 +157,7 @@ def _lost_its_machine(first: AttemptFacts | None, job: JobFacts) -> bool:
 
 
 def _classified(
-    found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
+    found: Classified, check: Check, job: JobFacts, first: AttemptFacts | None
 ) -> Classified:
     if first is not None and first.oom and found.cause not in _SAYS_MORE:
         print_ = fingerprint(job, "out of memory, by the orchestrator's flag")
@@ -167,7 +182,7 @@ def _classified(
     return _by_words(found, check, job, first)
 
 
-def _is_stopped_for_it(first: AttemptFacts | None, check: CheckRecorded, job: JobFacts) -> bool:
+def _is_stopped_for_it(first: AttemptFacts | None, check: Check, job: JobFacts) -> bool:
     """Say whether an error raised by a signal follows from the loss of the machine.
 
     This requires that nobody stopped the job, and that the try that lost its machine was the last
@@ -183,7 +198,7 @@ def _is_stopped_for_it(first: AttemptFacts | None, check: CheckRecorded, job: Jo
     )
 
 
-def cause_by_demand(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
+def cause_by_demand(found: Classified, check: Check, job: JobFacts) -> Classified:
     """Return the cause of an unexplained end that never began and whose demand is unmet.
 
     Args:
@@ -197,7 +212,7 @@ def cause_by_demand(found: Classified, check: CheckRecorded, job: JobFacts) -> C
 
 
 def _unserved(
-    found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
+    found: Classified, check: Check, job: JobFacts, first: AttemptFacts | None
 ) -> Classified:
     """Classify an end as lack of machines if the orchestrator says so (R8)."""
     print_ = fingerprint(job, "unschedulable, by the orchestrator's word")
@@ -207,7 +222,7 @@ def _unserved(
 
 
 def _stopped(
-    found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
+    found: Classified, check: Check, job: JobFacts, first: AttemptFacts | None
 ) -> Classified | None:
     """Classify an end with no recorded stop as stopped by a person, if evidence says so (R14)."""
     sentences = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
@@ -244,7 +259,7 @@ def _by_claim(
 
 
 def _by_words(
-    found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
+    found: Classified, check: Check, job: JobFacts, first: AttemptFacts | None
 ) -> Classified:
     said = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
     killed = job.signal == _SIGKILL
@@ -298,7 +313,7 @@ def _memory(attempt: AttemptFacts) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _lines(text: str) -> list[str]:
+def _lines(text: ForeignText) -> list[ForeignText]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

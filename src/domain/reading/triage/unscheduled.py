@@ -1,4 +1,4 @@
-"""Detects ends for lack of machines from the orchestrator's report.
+"""Finds lack of machines in the orchestrator's report and the log.
 
 Iris ends a job that could not be placed in time with a state of its own, which maps to `failed`
 here. Only its name in `error_type`, or its sentence, remains of that state. Other orchestrators say
@@ -8,9 +8,10 @@ the same in sentences.
 import re
 from collections.abc import Iterable
 
-from watchkeeper.domain.rules.health.capacity import capacity_lines, is_wedged
-from watchkeeper.domain.run.watch import CheckRecorded
-from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.reading.source_summaries import capacity_lines, is_wedged
+from watchkeeper.domain.values.basic import ForeignText, JobFacts, JobState
+from watchkeeper.domain.values.causes import CauseClaim
+from watchkeeper.domain.values.check import Check
 from watchkeeper.domain.values.observation.sources import AttemptState
 
 _STATE = re.compile(r"(?:(?:JOB|TASK)_STATE_)?UNSCHEDULABLE", re.IGNORECASE)
@@ -35,6 +36,17 @@ _BLOCKED = re.compile(
 """Wait reasons of Iris for which waiting changes nothing."""
 
 
+_CLUSTER = re.compile(
+    r"OwnerDiedError|node (?:died|is dead|death)|dead node|[Nn]ode.{0,40}marked (?:as )?dead"
+    r"|(?:cannot be|could not be|not) scheduled|[Ii]nsufficient resources|[Uu]nsatisfied resource"
+    r"|pending resource (?:demand|request)",
+)
+_CLUSTER_LABELS = frozenset(
+    {"node_failure", "capacity_wedge", "controller_failure", "tpu_bad_node", "preemption"}
+)
+"""Causes in the cluster."""
+
+
 def is_unscheduled(job: JobFacts) -> bool:
     """Say whether the orchestrator calls an end unschedulable.
 
@@ -47,19 +59,19 @@ def is_unscheduled(job: JobFacts) -> bool:
     return bool(_STATE.fullmatch(job.error_type or "")) or any(map(_OWN_SENTENCE.fullmatch, lines))
 
 
-def unscheduled_line(lines: Iterable[str]) -> str:
+def unscheduled_line(lines: Iterable[ForeignText]) -> ForeignText:
     """Return the first sentence that says that work cannot be scheduled; empty if none."""
     return next(filter(_SENTENCE.search, lines), "")
 
 
-def demand_lines(job: JobFacts, check: CheckRecorded) -> tuple[str, ...]:
+def demand_lines(job: JobFacts, check: Check) -> tuple[str, ...]:
     """Return the evidence of such an end: the orchestrator's sentence, and the demand."""
     said = next((line.strip() for line in job.message.splitlines() if line.strip()), "")
     sentence = (f"the orchestrator says: {said}",) if said else ()
     return tuple(dict.fromkeys((*sentence, *capacity_lines(check.capacity))))
 
 
-def never_served(job: JobFacts, check: CheckRecorded) -> bool:
+def never_served(job: JobFacts, check: Check) -> bool:
     """Say whether a job failed without a reason, and only its demand explains why.
 
     Applies only to a job that never began: after a machine loss, the unmet demand is a result of
@@ -74,3 +86,18 @@ def never_served(job: JobFacts, check: CheckRecorded) -> bool:
     blocked = _BLOCKED.search(check.capacity.pending_reason) is not None
     coming = bool(check.capacity.provisioning)
     return not coming and (blocked or is_wedged(check.capacity))
+
+
+def cluster_claims(check: Check) -> tuple[CauseClaim, ...]:
+    """Return the claims of a log that something is wrong in the cluster."""
+    return tuple(
+        claim
+        for claim in check.claims
+        if claim.label in _CLUSTER_LABELS or _CLUSTER.search(claim.line)
+    )
+
+
+def cluster_lines(check: Check) -> tuple[ForeignText, ...]:
+    """Return the other kept log lines that say so."""
+    known = {claim.line for claim in check.claims}
+    return tuple(line for line in check.evidence if _CLUSTER.search(line) and line not in known)
