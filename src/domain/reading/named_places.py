@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from watchkeeper.domain.values.basic import ForeignText
 from watchkeeper.domain.values.check import Check
 from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
@@ -91,6 +92,11 @@ def full_disk(check: Check, lines: Iterable[str]) -> tuple[str, str]:
     if not path and same is not None:
         path = same.path
     return host or next(iter(nodes_of_end(check)), ""), path
+
+
+def quota_line(lines: Iterable[ForeignText]) -> ForeignText:
+    """Return the first line that speaks of a quota; empty without one."""
+    return next((line for line in lines if "quota" in line.lower()), "")
 
 
 def hosts_in(line: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Decisions that follow from the cause of an end (R4 to R8, R16 and R19)."""
 
-from watchkeeper.domain.reading.named_places import bad_nodes, full_disk
+from watchkeeper.domain.reading.named_places import bad_nodes, full_disk, quota_line
 from watchkeeper.domain.reading.tracebacks import changes_training, inside, small_bug
 from watchkeeper.domain.reading.triage.memory import OUT_OF_MEMORY
 from watchkeeper.domain.rules.ends.case import Case, answer, guarded, place
@@ -228,7 +228,7 @@ def r16(case: Case) -> DecisionMade | None:
     target = GuardedAction.HOST_CLEANUP, f"{host}:{path}" if path else host
     if not host:
         proposes = "Find the host and make room on it, then answer: relaunch?"
-        quota = next((line for line in case.failure.evidence if "quota" in line.lower()), "")
+        quota = quota_line(case.failure.evidence)
         if quota:
             because = f"a quota suspends writes: {quota}"
             proposes = "Raise the quota, or make room below it, then answer: relaunch?"
