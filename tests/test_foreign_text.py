@@ -50,7 +50,7 @@ def _is_foreign(node: ast.AST) -> bool:
 
 
 def _looks_into(tree: ast.AST) -> Iterator[str]:
-    """Yield each place that looks into a text of others: by a method, a part, or `in`."""
+    """Yield each place that looks into a text of others: by a method, a part, a call or `in`."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(value=ast.Attribute() as inner) if _is_foreign(inner):
@@ -59,6 +59,14 @@ def _looks_into(tree: ast.AST) -> Iterator[str]:
                 by_part = any(isinstance(one, ast.In | ast.NotIn) for one in ops)
                 if by_part and any(map(_is_foreign, compared)):
                     yield ast.unparse(node)
+            case ast.Subscript(value=text) if _is_foreign(text):
+                yield ast.unparse(node)
+            case ast.Call(func=ast.Name(id=called), args=given):
+                # A value may keep the text; a function that takes it would read it.
+                if called[0].islower() or called[0] == "_":
+                    yield from (
+                        f"{called}: {ast.unparse(one)}" for one in given if _is_foreign(one)
+                    )
             case ast.For(iter=lines) | ast.comprehension(iter=lines) if _is_foreign(lines):
                 yield ast.unparse(node)
             case _:
