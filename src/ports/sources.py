@@ -114,6 +114,19 @@ class HardwareOrchestrator(Protocol):
 
 
 @runtime_checkable
+class FileOrchestrator(Protocol):
+    """An orchestrator that writes each job's output to a file of this machine."""
+
+    def output_file(self, submission_id: str) -> str:
+        """Return the path of a job's output; empty if the job does not exist.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
+@runtime_checkable
 class BundleOrchestrator(Protocol):
     """An orchestrator that stores source bundles under content-based names."""
 

@@ -40,6 +40,16 @@ def one_line(text: str) -> str:
     return "".join(c for c in words if _is_shown(c))
 
 
+def terminal_line(text: str) -> str:
+    r"""Return a line of output as a terminal may show it: spaces stay, control sequences go.
+
+    >>> terminal_line("  at\x1b[31m x\tred\x07")
+    '  at x  red'
+    """
+    plain = _TERMINAL.sub("", text).expandtabs()
+    return plain if plain.isprintable() else "".join(c for c in plain if _is_shown(c))
+
+
 def _is_shown(character: str) -> bool:
     return character in _JOINERS or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co")
 

@@ -37,6 +37,7 @@ COMMANDS = {
     "status": "status",
     "events": "reading",
     "logbook": "reading",
+    "logs": "logs",
     "why": "explaining",
     "whatif": "explaining",
     "checkpoints": "checkpoints",

@@ -29,6 +29,7 @@ CONTENTS: Mapping[str, Mapping[str, str]] = {
         "status": "Show the fleet, or one run: who needs someone comes first.",
         "events": "List a run's events.",
         "logbook": "Print a run's logbook, of now or of an earlier time.",
+        "logs": "Print the output of a run's job.",
         "why": "Say why a run stands as it does, or why an event came.",
         "whatif": "Judge recorded checks again under another policy.",
         "checkpoints": "List a run's checkpoints, and what stands against each.",

@@ -34,6 +34,8 @@ START_LIMIT = timedelta(seconds=20)
 CALL_LIMIT = START_LIMIT + timedelta(seconds=10)
 """How long any one call may take; all but a submit take milliseconds."""
 
+_OUTPUT = "output.log"
+
 _TAIL_BYTES_MAX = 8 * 1024 * 1024
 """The most that is read of an output, whatever the number of lines asked for."""
 
@@ -124,6 +126,10 @@ class LocalOrchestrator:
         a later one SIGKILL.
         """
         self._call(self._stop, submission_id)
+
+    def output_file(self, submission_id: str) -> str:
+        """Return the file of a job's output; see the port."""
+        return str(folder / _OUTPUT) if (folder := self._folder(submission_id)) else ""
 
     def hardware(self) -> HardwareFacts:
         """Return this machine; what its accelerators are called, the system does not say."""
@@ -217,7 +223,7 @@ class LocalOrchestrator:
             return ()
         window = min(_TAIL_BYTES_MAX, (lines_max + 1) * (LINE_LENGTH_MAX + 1))
         try:
-            with (folder / "output.log").open("rb") as file:
+            with (folder / _OUTPUT).open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - window))
                 # Bounded, although the job goes on writing.

@@ -4,13 +4,14 @@ Its memory use does not grow with the log.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from watchkeeper.domain.reading.signatures.echoes import frame_above, may_be_echo
 from watchkeeper.domain.reading.signatures.matcher import ANSI, WINDOW_MAX, Matcher, matcher
 from watchkeeper.domain.reading.signatures.model import Label, Rank, Signature
 from watchkeeper.domain.reading.signatures.prefixes import looks_logged
+from watchkeeper.domain.reading.tracebacks import TRACEBACK
 
 HITS_MAX = 4
 """First and last lines kept of each signature."""
@@ -273,3 +274,17 @@ def _before(body: bytes, left: int) -> tuple[str, ...]:
 
 def _text(line: bytes) -> str:
     return line.decode("utf-8", "replace").rstrip("\r")
+
+
+def failure_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the lines of tracebacks and those with the message of a known failure, in order."""
+    found: list[str] = []
+    reader, above, within = matcher(), "", False
+    for line in lines:
+        starts = TRACEBACK in line
+        ends = within and not starts and bool(line) and not line[0].isspace()
+        hit = any(one.label is not Label.BENIGN for one in reader.read(line, above).signatures)
+        if starts or within or hit:
+            found.append(line)
+        within, above = starts or (within and not ends), line
+    return tuple(found)
