@@ -136,6 +136,13 @@ def test_the_whole_life_by_commands(cli: Cli, launched: str, site: Site) -> None
     ]
     assert rows[-3:] == cli("events", launched, "--last", "3", "--json").json["events"]
     assert rows[5:] == cli("events", launched, "--after", "5", "--json").json["events"]
+    launches = [one for one in rows if one["topic"].startswith("run.launch_")]
+    some = ("--type", "run.launch_*", "--since", "1h")
+    assert launches == cli("events", launched, *some, "--json").json["events"]
+    assert launches[-1:] == cli("events", launched, *some, "--last", "1", "--json").json["events"]
+    assert cli("events", launched, "--until", "1h").out == "no events\n"
+    assert cli("events", launched, "--errors").out == "no events\n"
+    assert cli("events", launched, "--since", "noon").code == 4
     steps = cli("checkpoints", launched, "--json").json["checkpoints"]
     assert [row["step"] for row in steps] == sorted(row["step"] for row in steps)
     state = json.loads((Path(str(cli_home(cli))) / "runs/tiny/monitoring_state.json").read_text())

@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import click
 
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
     home_option,
@@ -20,36 +23,124 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.load import load
 from watchkeeper.domain.run.run import contract_of
-from watchkeeper.projections.describe.event_lines import EventRow, event_row, render_events
+from watchkeeper.domain.values.durations import parse_duration
+from watchkeeper.projections.describe.event_lines import (
+    ERROR_TYPES,
+    EventRow,
+    event_row,
+    render_events,
+    type_of,
+)
 from watchkeeper.projections.logbook.logbook import render_at
 from watchkeeper.projections.published.event_data import whole_row
+
+_Item = TypeVar("_Item")
+
+_POLL = timedelta(seconds=1)
+"""Time between two reads of a followed history."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which events are listed."""
+
+    types: tuple[str, ...]
+    since: datetime | None
+    until: datetime | None
+
+    @property
+    def some(self) -> bool:
+        """Whether events are left out."""
+        return bool(self.types or self.since or self.until)
+
+    def __call__(self, row: EventRow) -> bool:
+        at = datetime.fromisoformat(row["at"])
+        return (
+            (not self.types or any(fnmatchcase(type_of(row), one) for one in self.types))
+            and (self.since is None or at >= self.since)
+            and (self.until is None or at <= self.until)
+        )
 
 
 @click.command()
 @click.argument("run")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out events up to this.")
 @click.option("--last", type=click.IntRange(min=1), default=None, help="Only the newest so many.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="GLOB",
+    help="Only these types, such as 'run.finding_*'; repeatable. See `schema events`.",
+)
+@click.option("--since", default=None, metavar="TIME|AGE", help="Such as 2026-11-21T04:00 or 2h.")
+@click.option("--until", default=None, metavar="TIME|AGE", help="As --since.")
+@click.option("--errors", is_flag=True, help="Only failures, findings, questions and refusals.")
+@click.option("--follow", is_flag=True, help="Print new events until Ctrl-C.")
 @home_option
 @server_option
 @json_errors
 def events(
-    run: str, after: int, last: int | None, home: Path, as_json: bool, server: str | None
+    run: str,
+    after: int,
+    last: int | None,
+    types: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    errors: bool,
+    follow: bool,
+    home: Path,
+    as_json: bool,
+    server: str | None,
 ) -> None:
-    """List RUN's events, one line each, oldest first.
+    """List RUN's events, one line each, oldest first. Several checkpoints in a row are one line.
 
     With --json each has its data, too, as `schema events` describes it. A check has some 5 kB, so
     take a long history with --after and --last, or one event a line with `subscribe --run RUN`.
     """
+    if follow and (server or as_json):
+        raise Leave(f"--follow prints text of a home; for programs: subscribe --run {run}", 4)
+    wanted = _Wanted(
+        (*types, *(ERROR_TYPES if errors else ())), _when("since", since), _when("until", until)
+    )
     if server:
-        asked = load("rpc.client", "event_rows")(server, run, after, last)
-        _list(as_json, run, asked, asked)
+        asked = load("rpc.client", "event_rows")(server, run, after, None if wanted.some else last)
+        rows = _last([row for row in asked if wanted(row)], last)
+        _list(as_json, run, rows, rows)
         return
     with open_session(home, reading=True) as session:
         head = known_run(session.ledger, run).version
-        history = session.ledger.history(run, after=max(after, head - last if last else 0))
-        # The history may have grown after the head was read.
-        shown = history[-last:] if last else history
+        begin = max(after, head - last) if last and not wanted.some else after
+        history = session.ledger.history(run, after=begin)
+        shown = _last([event for event in history if wanted(event_row(event))], last)
         _list(as_json, run, map(event_row, shown), map(whole_row, shown))
+        head = history[-1].version if history else after
+        while follow:
+            clock.sleep(_POLL)
+            new = session.ledger.history(run, after=head)
+            head = new[-1].version if new else head
+            if rows := [row for row in map(event_row, new) if wanted(row)]:
+                click.echo(render_events(rows, whole=True))
+
+
+def _last(rows: list[_Item], number: int | None) -> list[_Item]:
+    return rows[-number:] if number else rows
+
+
+def _when(option: str, text: str | None) -> datetime | None:
+    """Read a time in UTC, or the time that was so long ago."""
+    if text is None:
+        return None
+    try:
+        return clock.now() - parse_duration(text)
+    except ValueError:
+        pass  # Not an age, so it must be a time.
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        hint = "expected a time such as 2026-11-21T04:00 (UTC), or an age such as 2h"
+        raise Leave(f"--{option} {text}: {hint}", 4) from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _list(
