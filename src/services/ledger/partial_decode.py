@@ -268,6 +268,8 @@ def _bounds(metadata: Sequence[Any], *, whole: bool) -> dict[str, Any]:
                 bounds["min_length"] = value
             case MaxLen(max_length=value):
                 bounds["max_length"] = value
+            case str():
+                pass  # A mark such as `ForeignText` has: it limits nothing.
             case _:
                 if whole:
                     raise TypeError(f"no struct can have the rule {rule}")
