@@ -27,8 +27,8 @@ from watchkeeper.domain.rules.launch.roots import (
     overlapping,
 )
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
-from watchkeeper.domain.run.events import RootEvent, RunEvent
-from watchkeeper.domain.run.launch import OutputRootClaimed, OutputRootReleased
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.launch import OutputRootClaimed, OutputRootReleased, RootEvent
 from watchkeeper.domain.run.phases import Cleared, Interrupted, Launching, Running
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.places import contract_root

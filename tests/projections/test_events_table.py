@@ -18,11 +18,12 @@ from watchkeeper.domain.run.effects import (
     MilestoneTagPushed,
     TagPushed,
 )
-from watchkeeper.domain.run.events import EffectEvent, PeopleEvent, RootEvent, RunEvent
+from watchkeeper.domain.run.events import EffectEvent, RunEvent
 from watchkeeper.domain.run.fact import Fact
-from watchkeeper.domain.run.launch import OutputRootClaimed, OutputRootReleased
+from watchkeeper.domain.run.launch import OutputRootClaimed, OutputRootReleased, RootEvent
 from watchkeeper.domain.run.operator import NoteAdded
 from watchkeeper.domain.run.permits import (
+    PeopleEvent,
     StandingAttemptRefused,
     StandingWaiverGranted,
     StandingWaiverRevoked,

@@ -36,6 +36,9 @@ class CheckpointRejected(Fact):
     written_at: AwareDatetime | None = None
 
 
+CheckpointEvent = CheckpointValidated | CheckpointRejected
+
+
 CHECKPOINTS_KEPT = 256
 """Validated checkpoints remembered in state: the newest; older ones stay in the events."""
 

@@ -155,3 +155,8 @@ class MilestoneTagPushed(Fact):
     tag: str
     target: str
     head: str
+
+
+ResultEvent = (
+    LogbookPushed | TagPushed | MilestoneTagPushed | EffectFailed | EffectRecovered | TriedEvent
+)

@@ -238,6 +238,13 @@ class RunAbandoned(Fact):
     reason: str
 
 
+JudgementEvent = CauseSuggested | FailureRevised | HypothesesJudged | ResumeProven | FixPushed
+
+EndEvent = RunFinished | RunStopped | RunAbandoned
+
+DecisionEvent = FailureClassified | DecisionMade
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A classified end.

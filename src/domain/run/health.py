@@ -59,6 +59,9 @@ class FindingCleared(Fact):
     closes: tuple[str, ...] = ()
 
 
+FindingEvent = FindingOpened | FindingRaised | FindingCleared
+
+
 UNACCOUNTED = "job_unaccounted"
 """The finding that the orchestrator does not know the fate of a job."""
 

@@ -170,6 +170,18 @@ class InstanceEnded(Fact):
     step_uncertainty: int = 0
 
 
+LaunchEvent = (
+    RunDrafted
+    | ContractAmended
+    | PreflightRecorded
+    | LaunchApproved
+    | LaunchRequested
+    | InstanceLaunched
+    | LaunchRefused
+    | InstanceEnded
+)
+
+
 class OutputRootClaimed(Fact):
     """A run's instance is the only one that may write below a root."""
 
@@ -187,3 +199,6 @@ class OutputRootReleased(Fact):
     run: str
     instance: str
     why: str
+
+
+RootEvent = OutputRootClaimed | OutputRootReleased

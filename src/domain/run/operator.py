@@ -200,6 +200,20 @@ class PlannedActEnded(Fact):
     reason: str
 
 
+OperatorEvent = (
+    RelaunchRequested
+    | RollbackPlanned
+    | RollbackApproved
+    | LineageRejected
+    | RunSuperseded
+    | AncestorNamed
+)
+
+PlannedActEvent = PlannedActAnnounced | PlannedActEnded
+
+PersonEvent = NoteAdded | CorrectionRecorded | StopRequested
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorState:
     """What was announced, requested and verified outside a run's ordinary progress.

@@ -218,6 +218,21 @@ class ConsentGiven(Fact):
     direct: bool = False
 
 
+PermitEvent = (
+    ActProposed
+    | ProposalDeclined
+    | ConsentGiven
+    | ConsentUsed
+    | ConsentRevoked
+    | ApprovalRevoked
+    | WaiverGranted
+    | WaiverRevoked
+    | AttemptRefused
+)
+
+PeopleEvent = StandingWaiverGranted | StandingWaiverRevoked | StandingAttemptRefused
+
+
 @dataclass(frozen=True, slots=True)
 class Approval:
     """A human's permission to launch; a revoked one covers nothing.

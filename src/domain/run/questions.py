@@ -39,6 +39,9 @@ class EscalationAcknowledged(Fact):
     closed_by: str = ""
 
 
+QuestionEvent = EscalationRaised | EscalationAcknowledged
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """An open question to the DRI.

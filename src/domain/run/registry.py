@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
-from watchkeeper.domain.run.events import EffectEvent, PeopleEvent, RootEvent, RunEvent
+from watchkeeper.domain.run.events import EffectEvent, RunEvent
 from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.launch import RootEvent
+from watchkeeper.domain.run.permits import PeopleEvent
 from watchkeeper.domain.run.signals import SignalBoxEvent
 
 type_of: Mapping[str, type[Fact]] = MappingProxyType(

@@ -88,3 +88,8 @@ class MilestoneVerified(Fact):
     tracker_step: Step | None
     output_root: str
     metrics: dict[str, float]
+
+
+SealEvent = SealBlocked | SealVerified | RunSealed
+
+MilestoneEvent = MilestoneVerified

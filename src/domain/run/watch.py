@@ -205,6 +205,11 @@ class WatchEnded(Fact):
     stopping_point: str = ""
 
 
+WatchEvent = CheckRecorded | WatchTaken | WatchReleased | TrackerAnnounced | HistoryLimitPassed
+
+HandoverEvent = WatchHandedOver | WatchEnded
+
+
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Ownership of monitoring.

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import RootEvent, RunEvent
+from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.launch import (
     InstanceEnded,
     LaunchRefused,
@@ -17,6 +17,7 @@ from watchkeeper.domain.run.launch import (
     OutputRootClaimed,
     OutputRootReleased,
     PreflightRecorded,
+    RootEvent,
 )
 from watchkeeper.domain.values.places import contract_root
 

@@ -16,9 +16,9 @@ from watchkeeper.domain.rules.permits.commands import (
 from watchkeeper.domain.rules.permits.permissions import ATTEMPTS_MAX
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import PeopleEvent
 from watchkeeper.domain.run.permits import (
     ATTEMPT_AGAIN,
+    PeopleEvent,
     StandingAttemptRefused,
     StandingWaiverGranted,
     StandingWaiverRevoked,

@@ -16,12 +16,12 @@ from watchkeeper.domain.run.ends import (
     FixPushed,
     HypothesesJudged,
     Judgement,
+    JudgementEvent,
     Restart,
     ResumeProven,
     Stake,
 )
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import JudgementEvent
 from watchkeeper.domain.run.phases import Interrupted
 from watchkeeper.domain.run.queries import earlier_of
 from watchkeeper.domain.run.run import InvalidTransition, Run, contract_of

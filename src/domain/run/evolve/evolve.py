@@ -10,29 +10,23 @@ from typing import TypeGuard, assert_never, get_args
 
 from watchkeeper.domain.run.ends import (
     DecisionMade,
+    EndEvent,
     FailureClassified,
     FixPushed,
+    JudgementEvent,
     RunAbandoned,
     RunFinished,
     RunStopped,
     failed_again,
 )
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import (
-    EndEvent,
-    HandoverEvent,
-    JudgementEvent,
-    LaunchEvent,
-    OperatorEvent,
-    RunEvent,
-    WatchEvent,
-)
+from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.evolve.ends import accepted, evolve_judgement, failure_of
 from watchkeeper.domain.run.evolve.launch import evolve_launch
-from watchkeeper.domain.run.evolve.operator import evolve_operator
+from watchkeeper.domain.run.evolve.operator import Operated, evolve_operator
 from watchkeeper.domain.run.evolve.permits import permitted
 from watchkeeper.domain.run.evolve.signals import received
-from watchkeeper.domain.run.evolve.watch import SeenCheck, checked, evolve_watch
+from watchkeeper.domain.run.evolve.watch import SeenCheck, Watched, checked, evolve_watch
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.health import UNACCOUNTED
 from watchkeeper.domain.run.launch import (
@@ -40,6 +34,7 @@ from watchkeeper.domain.run.launch import (
     InstanceEnded,
     InstanceLaunched,
     LaunchApproved,
+    LaunchEvent,
     LaunchRefused,
     LaunchRequested,
     RunDrafted,
@@ -80,7 +75,13 @@ from watchkeeper.domain.run.run import (
     finished_or_invalid,
     last_instance_or_invalid,
 )
-from watchkeeper.domain.run.seal import MilestoneVerified, RunSealed, SealBlocked, SealVerified
+from watchkeeper.domain.run.seal import (
+    MilestoneVerified,
+    RunSealed,
+    SealBlocked,
+    SealEvent,
+    SealVerified,
+)
 from watchkeeper.domain.run.signals import SignalReceived
 from watchkeeper.domain.run.watch import CheckRecorded, Watch
 from watchkeeper.domain.values.replacing import copied
@@ -205,15 +206,15 @@ def fold(slug: str, events: Iterable[Event]) -> Run | Unreadable:
 
 
 def _apply(run: Run, data: RunEvent, event: Event) -> Run:
-    if isinstance(data, WatchEvent):
+    if isinstance(data, Watched):
         return evolve_watch(run, data, event)
     if isinstance(data, LaunchEvent):
         return evolve_launch(run, data, event)
-    if isinstance(data, HandoverEvent | OperatorEvent):
+    if isinstance(data, Operated):
         return evolve_operator(run, data, event)
     if isinstance(data, JudgementEvent):
         return evolve_judgement(run, data, event)
-    if isinstance(data, EndEvent):
+    if isinstance(data, EndEvent | SealEvent):
         return _ended(run, data)
     if isinstance(data, SignalReceived):
         return received(run, data, event.envelope.recorded_at)
@@ -262,7 +263,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             return permitted(run, data, event)
 
 
-def _ended(run: Run, data: EndEvent) -> Run:
+def _ended(run: Run, data: EndEvent | SealEvent) -> Run:
     quiet = replace(run.watch, next_due=None)
     match data:
         case RunFinished():

@@ -6,7 +6,6 @@ from typing import assert_never
 
 from watchkeeper.domain.run.ends import Restart
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import LaunchEvent
 from watchkeeper.domain.run.evolve.ends import at_stake
 from watchkeeper.domain.run.health import DRIFTED
 from watchkeeper.domain.run.launch import (
@@ -14,6 +13,7 @@ from watchkeeper.domain.run.launch import (
     InstanceEnded,
     InstanceLaunched,
     LaunchApproved,
+    LaunchEvent,
     LaunchRefused,
     LaunchRequested,
     PreflightRecorded,

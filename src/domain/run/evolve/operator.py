@@ -8,14 +8,15 @@ from typing import assert_never
 
 from watchkeeper.domain.run.checkpoints import CheckpointRejected
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import HandoverEvent, OperatorEvent
 from watchkeeper.domain.run.losses import without_lineage
 from watchkeeper.domain.run.operator import (
     AncestorNamed,
     LineageRejected,
+    OperatorEvent,
     OperatorState,
     PlannedActAnnounced,
     PlannedActEnded,
+    PlannedActEvent,
     RelaunchRequested,
     RollbackApproved,
     RollbackPlanned,
@@ -23,14 +24,17 @@ from watchkeeper.domain.run.operator import (
 )
 from watchkeeper.domain.run.phases import Interrupted, Superseded
 from watchkeeper.domain.run.run import Run
-from watchkeeper.domain.run.seal import MilestoneVerified
-from watchkeeper.domain.run.watch import Watch, WatchEnded, WatchHandedOver
+from watchkeeper.domain.run.seal import MilestoneEvent, MilestoneVerified
+from watchkeeper.domain.run.watch import HandoverEvent, Watch, WatchEnded, WatchHandedOver
 from watchkeeper.domain.values.earlier import RejectedLineage
 
+Operated = HandoverEvent | PlannedActEvent | OperatorEvent | MilestoneEvent
+"""What a person does with a run, and with its watch."""
 
-def evolve_operator(run: Run, data: HandoverEvent | OperatorEvent, event: Event) -> Run:
+
+def evolve_operator(run: Run, data: Operated, event: Event) -> Run:
     """Apply one of these events, which fits the run's phase."""
-    if isinstance(data, HandoverEvent):
+    if isinstance(data, HandoverEvent | PlannedActEvent):
         return _watched(run, data)
     state = run.operator
     match data:
@@ -74,7 +78,7 @@ def with_rejection(state: OperatorState, data: CheckpointRejected) -> OperatorSt
     return replace(state, rejected_at=known)
 
 
-def _watched(run: Run, data: HandoverEvent) -> Run:
+def _watched(run: Run, data: HandoverEvent | PlannedActEvent) -> Run:
     state = run.operator
     match data:
         case WatchHandedOver():

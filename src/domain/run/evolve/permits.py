@@ -14,6 +14,7 @@ from watchkeeper.domain.run.permits import (
     ConsentGiven,
     ConsentRevoked,
     ConsentUsed,
+    PermitEvent,
     Proposal,
     ProposalDeclined,
     Waiver,
@@ -24,20 +25,8 @@ from watchkeeper.domain.run.permits import (
 from watchkeeper.domain.run.phases import Cleared, Draft
 from watchkeeper.domain.run.run import InvalidTransition, Run
 
-Permission = (
-    ActProposed
-    | ProposalDeclined
-    | ConsentGiven
-    | ConsentUsed
-    | ConsentRevoked
-    | ApprovalRevoked
-    | WaiverGranted
-    | WaiverRevoked
-    | AttemptRefused
-)
 
-
-def permitted(run: Run, data: Permission, event: Event) -> Run:
+def permitted(run: Run, data: PermitEvent, event: Event) -> Run:
     """Apply one event of a permission.
 
     Raises:

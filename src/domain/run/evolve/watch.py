@@ -10,14 +10,14 @@ from watchkeeper.domain.run.check_history import RECENT_CHECKS_MAX, past_check, 
 from watchkeeper.domain.run.checkpoints import (
     CHECKPOINTS_KEPT,
     Checkpoint,
+    CheckpointEvent,
     CheckpointRejected,
     CheckpointValidated,
 )
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import WatchEvent
 from watchkeeper.domain.run.evolve.ends import gained, seen_unnamed_at
 from watchkeeper.domain.run.evolve.operator import with_rejection
-from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
+from watchkeeper.domain.run.health import FindingCleared, FindingEvent, FindingOpened, FindingRaised
 from watchkeeper.domain.run.losses import with_losses
 from watchkeeper.domain.run.open_questions import answered_by_clearing, asked_again, closed
 from watchkeeper.domain.run.phases import Running, Stabilizing
@@ -29,6 +29,7 @@ from watchkeeper.domain.run.watch import (
     LastCheck,
     TrackerAnnounced,
     Watch,
+    WatchEvent,
     WatchReleased,
     WatchTaken,
 )
@@ -36,6 +37,9 @@ from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.instance import is_moving
 from watchkeeper.domain.values.observation.sources import TrainingPhase
 from watchkeeper.domain.values.replacing import copied
+
+Watched = WatchEvent | FindingEvent | CheckpointEvent
+"""What a check shows, and who holds the watch."""
 
 
 class SeenCheck(NamedTuple):
@@ -52,7 +56,7 @@ class SeenCheck(NamedTuple):
     data: CheckRecorded
 
 
-def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
+def evolve_watch(run: Run, data: Watched, event: Event) -> Run:
     """Apply one event of a watch.
 
     Raises:
