@@ -160,6 +160,8 @@ def test_checkpoints_shows_what_stands_against_each(
     assert re.search(
         r"step-5 +permanent +complete +REJECTED +own .* its metadata says step 4", text
     )
+    restarts = re.findall(r"step-(\d+) +permanent +complete +validated .* next restart", text)
+    assert restarts == [max(re.findall(r"step-(\d+) .* validated", text), key=int)]
     shutil.rmtree(wrong)
     listed = cli("checkpoints", launched, "--json").json
     newest = listed["checkpoints"][-1]

@@ -15,6 +15,7 @@ from watchkeeper.adapters.cli.common import (
     open_session,
     say,
 )
+from watchkeeper.domain.rules.ends.recovery import is_good
 from watchkeeper.domain.rules.health.seen_checkpoints import is_own_checkpoint
 from watchkeeper.domain.run.bad_numbers import bad_from
 from watchkeeper.domain.run.checkpoints import Checkpoint, CheckpointRejected, CheckpointValidated
@@ -29,7 +30,7 @@ from watchkeeper.services.ledger.partial_decode import NarrowReader
 
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
-_HEADS = ("step", "kind", "state", "judged", "lineage", "size", "age", "reason")
+_HEADS = ("step", "kind", "state", "judged", "lineage", "size", "age", "use")
 
 
 @click.command()
@@ -59,6 +60,9 @@ def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
             if one.step > there and one.path not in paths
         ]
         rows.sort(key=_step)
+        restart = _restart(known, paths)
+        for row in rows:
+            row["use"] = "next restart" if row["path"] == restart else row["reason"]
         document = {"run": run, "root": root, "checkpoints": rows}
         say(as_json, document, _render(root, rows))
 
@@ -75,6 +79,12 @@ def _validated(store: EventStore, run: str) -> dict[str, str]:
         else:
             paths.pop(one.data.path, None)
     return paths
+
+
+def _restart(run: Run, paths: Sequence[str]) -> str:
+    """Return the path that a relaunch would resume from now; empty if there is none."""
+    good = [one for one in run.checkpoints.values() if one.path in paths and is_good(run, one)]
+    return max(good, key=lambda one: one.step).path if good else ""
 
 
 def _step(row: dict[str, object]) -> int:
@@ -176,7 +186,7 @@ def _cells(row: dict[str, object]) -> tuple[str, ...]:
         str(row["lineage"]),
         _size(row),
         elapsed(timedelta(seconds=age)) if isinstance(age, int) else "-",
-        str(row["reason"]),
+        str(row["use"]) or "-",
     )
 
 
