@@ -305,6 +305,32 @@ def test_the_help_lists_every_command_once_and_whole(capsys: pytest.CaptureFixtu
             assert re.search(rf"^  {name} +{re.escape(line)}$", text, re.MULTILINE), line
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [("ls", "status"), ("log", "logs"), ("restart", "relaunch"), ("stat", "status")],
+)
+def test_an_unknown_command_names_the_one_that_was_meant(
+    words: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([words]) == 4
+    assert f"Did you mean '{meant}'" in capsys.readouterr().err
+
+
+def test_options_of_every_command_may_come_in_front(cli: Cli, home: Path) -> None:
+    behind = cli("doctor", "--json", "--home", str(home))
+    for front in (("--json", "--home", str(home)), (f"--home={home}", "--json")):
+        answer = cli(*front, "doctor")
+        assert (answer.code, answer.json.keys()) == (behind.code, behind.json.keys())
+    noted = cli("--as", "dri", "note", "tiny", "--", "--json is a word here")
+    assert (noted.code, "RUN_UNKNOWN" in noted.err) == (3, True)
+
+
+def test_h_is_help_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["status"], ["ledger"], ["ledger", "export"]):
+        assert run([*words, "-h"]) == 0
+        assert "-h, --help" in capsys.readouterr().out
+
+
 def test_the_help_imports_no_client() -> None:
     program = (
         "import sys; from watchkeeper.adapters.cli import run; run(['--help'])\n"

@@ -72,6 +72,23 @@ COMPLETING = "_WATCHKEEPER_COMPLETE"
 """Environment variable that the shell scripts set when somebody presses tab."""
 
 
+_MEANT = {
+    "ls": "status",
+    "list": "status",
+    "ps": "status",
+    "show": "status",
+    "log": "logs",
+    "history": "events",
+    "resume": "relaunch",
+    "restart": "relaunch",
+    "kill": "stop",
+}
+"""Commands of other tools, and ours that does the same."""
+
+_IN_FRONT = {"--json": 1, "--home": 2, "--as": 2}
+"""Options that may come before the command, and how many words each has."""
+
+
 class _Commands(click.Group):
     """The command group. It imports a command's module only when the command is requested."""
 
@@ -105,6 +122,9 @@ class _Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
             name = error.command_name
+            if name in _MEANT:
+                text = f"No such command '{name}'. Did you mean '{_MEANT[name]}'?"
+                raise click.UsageError(text, ctx) from error
             raise click.exceptions.NoSuchCommand(name, possibilities=COMMANDS, ctx=ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -121,7 +141,7 @@ class _Commands(click.Group):
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
 
-@click.group(cls=_Commands)
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="watchkeeper", prog_name="watchkeeper")
 @store_option
 def cli(store: str | None) -> None:
@@ -147,7 +167,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         _expect_text(given)
-        answer = cli.main(args=arguments, prog_name="watchkeeper", standalone_mode=False)
+        answer = cli.main(args=_behind(given), prog_name="watchkeeper", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return EXIT_BAD_INPUT
@@ -168,6 +188,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - The last resort: the traceback goes to a file.
         return _fault(error)
     return answer if isinstance(answer, int) else EXIT_DONE
+
+
+def _behind(words: Sequence[str]) -> list[str]:
+    """Move the options of `_IN_FRONT` behind the command, whose parser knows them."""
+    at, front = 0, list[str]()
+    while at < len(words):
+        name = words[at].partition("=")[0]
+        size = 1 if name != words[at] else _IN_FRONT.get(name, 0)
+        if name not in _IN_FRONT:
+            break
+        front += words[at : at + size]
+        at += size
+    rest = [*words[at:]]
+    # Words after `--` are no options.
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], *front, *rest[end:]]
 
 
 def _expect_text(arguments: Sequence[str]) -> None:
