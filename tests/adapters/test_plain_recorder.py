@@ -1,17 +1,24 @@
-"""The plain SQLite recorder of `eventsourcing` cannot write into a ledger."""
+"""The plain SQLite recorders of `eventsourcing` can neither read nor write a ledger."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
-from eventsourcing.persistence import OperationalError
-from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
+from eventsourcing.application import Application
+from eventsourcing.persistence import InfrastructureFactory, OperationalError, StoredEvent
+from eventsourcing.utils import Environment
 
 from watchkeeper.adapters.store.rest import rest_path
+from watchkeeper.adapters.store.schema import OLD_REFUSAL, REFUSALS, schema_objects
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.ports.event_store import Write
+
+SAYS = "open it with PERSISTENCE_MODULE=watchkeeper.eventsourcing"
 
 
 def write(path: Path, stream: str) -> None:
@@ -19,19 +26,65 @@ def write(path: Path, stream: str) -> None:
         store.append([Write(stream, 0, (("t.1", b"{}"),))])
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_a_ledger_refuses_the_plain_recorder(tmp_path: Path, older: bool) -> None:
+def age(path: Path) -> None:
+    """Give a file what older releases wrote in place of the views."""
+    with closing(sqlite3.connect(path)) as connection:
+        for _, name in REFUSALS:
+            connection.execute(f"DROP VIEW {name}")
+        for statement in OLD_REFUSAL.values():
+            connection.execute(statement)
+    rest_path(path).unlink()
+
+
+@pytest.fixture(params=[False, True], ids=["new", "older"])
+def plain(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The environment of the plain recorders, on a ledger."""
     path = tmp_path / "ledger.db"
     write(path, "run/a")
-    if older:
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("DROP INDEX IF EXISTS stored_events")
-        rest_path(path).unlink()
+    if request.param:
+        age(path)
         assert not verify_store(path).problems
         write(path, "run/b")
-    with (
-        closing(SQLiteDatastore(str(path))) as datastore,
-        pytest.raises(OperationalError, match="stored_events"),
-    ):
-        SQLiteApplicationRecorder(datastore).create_table()
-    assert not verify_store(path).problems
+    return {"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": str(path)}
+
+
+ACTS: tuple[Callable[[Any], object], ...] = (
+    lambda app: list(app.events.get(uuid4())),
+    lambda app: app.notification_log["1,10"],
+    lambda app: app.recorder.select_notifications(start=1, limit=10),
+    lambda app: app.recorder.max_notification_id(),
+    lambda app: app.repository.get(uuid4()),
+    lambda app: app.recorder.insert_events([StoredEvent(uuid4(), 1, "t.1", b"{}")]),
+)
+
+
+def test_no_act_of_a_plain_application_reads_or_writes_a_ledger(plain: dict[str, str]) -> None:
+    app = Application[Any](env=plain | {"IS_SNAPSHOTTING_ENABLED": "y"})
+    for act in ACTS:
+        with pytest.raises(OperationalError, match=SAYS):
+            act(app)
+    assert app.snapshots is not None
+    with pytest.raises(OperationalError, match=SAYS):
+        list(app.snapshots.get(uuid4()))
+    app.close()
+    assert not verify_store(Path(plain["SQLITE_DBNAME"])).problems
+
+
+def test_opening_a_ledger_with_a_plain_follower_is_refused(plain: dict[str, str]) -> None:
+    factory = InfrastructureFactory[Any].construct(Environment(env=plain))
+    for make in (factory.tracking_recorder, factory.process_recorder):
+        with pytest.raises(OperationalError, match=SAYS):
+            make()
+    factory.close()
+    assert not verify_store(Path(plain["SQLITE_DBNAME"])).problems
+
+
+def test_the_first_append_to_an_older_file_makes_it_refuse(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    write(path, "run/a")
+    age(path)
+    write(path, "run/b")
+    with closing(sqlite3.connect(path)) as connection:
+        objects = schema_objects(connection)
+    assert REFUSALS.items() <= objects.items()
+    assert not OLD_REFUSAL.keys() & objects.keys()

@@ -199,6 +199,8 @@ def tamper(path: Path, *statements: str) -> None:
         for name, _ in triggers:
             connection.execute(f"DROP TRIGGER {name}")
         connection.execute("PRAGMA ignore_check_constraints = ON")
+        # SQLite else renames nothing in a file with views of a table that is not there.
+        connection.execute("PRAGMA writable_schema = ON")
         for statement in statements:
             connection.execute(statement)
         for _, sql in triggers:

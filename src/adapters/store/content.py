@@ -11,7 +11,8 @@ from pydantic import StrictInt, TypeAdapter, ValidationError
 from watchkeeper.adapters.store.failures import SQLITE_ERRORS, SqliteError, primary_code
 from watchkeeper.adapters.store.schema import (
     APPLICATION_ID,
-    REFUSAL,
+    OLD_REFUSAL,
+    REFUSALS,
     SCHEMA_VERSION,
     expected_objects,
     schema_objects,
@@ -156,8 +157,10 @@ def schema_problems(connection: sqlite3.Connection, _: Seen) -> Iterator[Problem
     if meta != [("schema", str(SCHEMA_VERSION))]:
         yield Problem(ProblemKind.SCHEMA, f"The table meta holds {meta!r}.")
     there, expected = schema_objects(connection), expected_objects()
-    # An older file gets it with its next write.
-    there.setdefault(("index", "stored_events"), REFUSAL)
+    # An older file gets them with its next write.
+    there = {at: sql for at, sql in there.items() if OLD_REFUSAL.get(at, "") != sql}
+    for place, statement in REFUSALS.items():
+        there.setdefault(place, statement)
     for kind, name in sorted(there.keys() | expected.keys()):
         if there.get((kind, name)) != expected.get((kind, name)):
             yield Problem(

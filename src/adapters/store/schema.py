@@ -59,8 +59,18 @@ _TABLES = (
 ) STRICT, WITHOUT ROWID""",
 )
 
-REFUSAL = "CREATE INDEX stored_events ON meta (name) WHERE 0"
-"""Holds no row. SQLite refuses a table of this name, which other recorders would create."""
+_SAYS = "this is a ledger of watchkeeper: open it with PERSISTENCE_MODULE=watchkeeper.eventsourcing"
+
+REFUSALS = {
+    ("view", name): f'CREATE VIEW {name} AS SELECT * FROM "{_SAYS}"'
+    for name in ("stored_events", "stored_snapshots", "tracking")
+}
+"""Views of a table that never exists, under the names that the plain recorders of `eventsourcing`
+use. SQLite answers each read and each write of them with the sentence. A migration that renames a
+table or a column drops them before, and creates them again."""
+
+OLD_REFUSAL = {("index", "stored_events"): "CREATE INDEX stored_events ON meta (name) WHERE 0"}
+"""What older files have in place of the views."""
 
 _KEPT = ("meta", "streams", "topics", "events", "keys")
 """Tables whose rows are never changed or deleted; status rows are replaced."""
@@ -120,9 +130,13 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def refuse_other_recorders(connection: sqlite3.Connection) -> None:
-    """Make the file refuse the plain recorder of `eventsourcing`; older files lack this."""
-    if ("index", "stored_events") not in schema_objects(connection):
-        connection.execute(REFUSAL)
+    """Make the file refuse the plain recorders of `eventsourcing`; older files lack this."""
+    objects = schema_objects(connection)
+    if objects.keys() & OLD_REFUSAL.keys():
+        connection.execute("DROP INDEX stored_events")
+    for place, statement in REFUSALS.items():
+        if place not in objects:
+            connection.execute(statement)
 
 
 def schema_objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str | None]:

@@ -47,6 +47,8 @@ class Envelope(Value, Generic[Data]):
 class Event:
     """One recorded event at its place in its stream.
 
+    Its originator is its stream, in the words of the `eventsourcing` library.
+
     Attributes:
         stream: Such as `run/<slug>`.
         version: From 1.
@@ -66,6 +68,16 @@ class Event:
     def at(self) -> datetime:
         """When it was true outside."""
         return self.envelope.occurred_at
+
+    @property
+    def originator_id(self) -> str:
+        """Its stream."""
+        return self.stream
+
+    @property
+    def originator_version(self) -> int:
+        """Its version."""
+        return self.version
 
 
 class Undecodable(Exception):

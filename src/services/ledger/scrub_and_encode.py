@@ -51,14 +51,18 @@ def fix_bytes(
             key=cause.key,
             data=fact,
         )
-        topic, state = encode(envelope)
-        clean, counts = scrub_json(scrubber, json.loads(state))
-        if counts:
-            state = to_json(clean).encode()
+        topic, state = scrubbed_bytes(scrubber, envelope)
         rows.append((topic, state))
         # Fold exactly what is stored, so that a scrubbed text reads the same now and later.
         events.append(decode(stream, place, topic, state))
     return Write(stream, version, tuple(rows)), events
+
+
+def scrubbed_bytes(scrubber: Scrubber, envelope: Envelope[Any]) -> tuple[str, bytes]:
+    """Return the topic of an envelope's event and the bytes to store, without secrets."""
+    topic, state = encode(envelope)
+    clean, counts = scrub_json(scrubber, json.loads(state))
+    return topic, to_json(clean).encode() if counts else state
 
 
 def _occurred(fact: Fact, now: datetime) -> datetime:

@@ -1,0 +1,146 @@
+"""The recorder of a home: everything may be read, and writes keep every guarantee."""
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from eventsourcing.persistence import (
+    ApplicationRecorder,
+    IntegrityError,
+    Notification,
+    NotSupportedError,
+    ProgrammingError,
+    StoredEvent,
+    Subscription,
+)
+
+from watchkeeper.adapters.store.library import library_errors, nothing_else, stream_of
+from watchkeeper.domain.run.envelope import Undecodable, decode
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub_json
+from watchkeeper.ports.event_store import KeyReused
+from watchkeeper.services.ledger.ledger import Ledger
+from watchkeeper.services.ledger.saved_events import NotSaved, save_notes
+from watchkeeper.services.ledger.scrub_and_encode import to_json
+
+_OURS = frozenset({"run", "effects", "roots", "people", "signals"})
+"""Streams of watchkeeper, by what stands before the first slash of their names."""
+
+
+class LedgerRecorder(ApplicationRecorder):
+    """The library's application recorder for an open home. Errors are the library's.
+
+    Args:
+        recorder: The recorder of the home's store.
+        ledger: The home's ledger; None if it was opened to read.
+    """
+
+    def __init__(self, recorder: ApplicationRecorder, ledger: Ledger | None) -> None:
+        """Record into an open home, which the caller closes."""
+        self._recorder = recorder
+        self._ledger = ledger
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]:
+        """Store events in one transaction, all or nothing; return their notification ids.
+
+        Of a run only notes are taken, under the idempotency key in their envelopes. Streams that
+        are not watchkeeper's are scrubbed and chained like all others.
+
+        Raises:
+            IntegrityError: A version does not directly follow its stream's newest one, or a key was
+                used with other content.
+            NotSupportedError: The home was opened to read.
+            OperationalError: The store failed; nothing was stored.
+            ProgrammingError: An event that only a command may record, or bytes that are no text.
+        """
+        nothing_else({name: value for name, value in kwargs.items() if value is not None})
+        if self._ledger is None:
+            raise NotSupportedError(
+                "this home was opened to read: set WATCHKEEPER_WRITE=yes to save events"
+            )
+        streams = [stream_of(event.originator_id) for event in stored_events]
+        if any(stream.partition("/")[0] in _OURS for stream in streams):
+            with _refusals():
+                notes = [
+                    decode(stream, event.originator_version, event.topic, event.state)
+                    for stream, event in zip(streams, stored_events, strict=True)
+                ]
+                return save_notes(self._ledger, notes)
+        scrubber = self._ledger.scrubber
+        clean = [
+            StoredEvent(
+                event.originator_id,
+                event.originator_version,
+                event.topic,
+                _scrubbed(scrubber, event),
+            )
+            for event in stored_events
+        ]
+        return self._recorder.insert_events(clean) or ()
+
+    def select_events(
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        """Return a stream's events with versions above `gt` and up to `lte`, in either order."""
+        return self._recorder.select_events(originator_id, gt=gt, lte=lte, desc=desc, limit=limit)
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        """Return a page of the whole ledger between two ids, in commit order."""
+        return self._recorder.select_notifications(
+            start, limit, stop, topics, inclusive_of_start=inclusive_of_start
+        )
+
+    def max_notification_id(self) -> int | None:
+        """Return the newest id; None if nothing is recorded."""
+        return self._recorder.max_notification_id()
+
+    def subscribe(
+        self, gt: int | None = None, topics: Sequence[str] = ()
+    ) -> Subscription[ApplicationRecorder]:
+        """Iterate over events after an id, then over new ones as any process records them."""
+        return self._recorder.subscribe(gt, topics)
+
+
+@contextmanager
+def _refusals() -> Generator[None, None, None]:
+    """Turn what refuses a note inside the block into the library's errors."""
+    try:
+        with library_errors():
+            yield
+    except KeyReused as error:
+        raise IntegrityError(str(error)) from error
+    except (NotSaved, Undecodable) as error:
+        raise ProgrammingError(str(error)) from error
+
+
+def _scrubbed(scrubber: Scrubber, event: StoredEvent) -> bytes:
+    """Return the bytes of another application's event without secrets, as JSON or as text."""
+    try:
+        text = event.state.decode()
+    except UnicodeDecodeError as error:
+        raise ProgrammingError(
+            f"event {event.originator_version} of {event.originator_id} is no text, so secrets in "
+            "it cannot be found: store it without cipher and compressor"
+        ) from error
+    try:
+        value = json.loads(text)
+    except ValueError:
+        clean, _ = scrub_json(scrubber, text)
+        return str(clean).encode()
+    clean, counts = scrub_json(scrubber, value)
+    return to_json(clean).encode() if counts else event.state
