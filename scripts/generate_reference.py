@@ -311,7 +311,8 @@ def rules_page() -> str:
         when = "must hold" if letter == "L" else "when"
         parts += [title, f"| rule | {when} | then | in | from |", "|---|---|---|---|---|"]
         parts += [
-            f"| **{rule.id}** {rule.title} | {rule.when} | {rule.then} | `{rule.where}` "
+            f'| <a id="{rule.anchor}"></a>'
+            f"**{rule.id}** {rule.title} | {rule.when} | {rule.then} | `{rule.where}` "
             f"| {rule.source} |"
             for rule in RULES.values()
             if rule.id.startswith(letter)

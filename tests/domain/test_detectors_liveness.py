@@ -35,6 +35,7 @@ from tests.domain.stories import story
 from watchkeeper.domain.rules.health.liveness import degraded
 from watchkeeper.domain.rules.health.log_signature import log_signature
 from watchkeeper.domain.rules.operator.commands import Stop
+from watchkeeper.domain.rules.shared.rule import Looked
 from watchkeeper.domain.run.ends import DecisionMade
 from watchkeeper.domain.run.health import FindingOpened
 from watchkeeper.domain.run.phases import Running, Stabilizing
@@ -731,6 +732,11 @@ STOOD = Liveness(
 MOVING = Liveness(phase=TrainingPhase.TRAINING, quiet=Quiet.MOVING)
 
 
+def looked(check: CheckRecorded, history: History | None = None) -> Looked:
+    known = history or story(Running)
+    return Looked(known.run, known.run.instances[-1], check, known.now)
+
+
 def claim(label: str, confidence: float = 0.9, line: str = "the line") -> CauseClaim:
     return CauseClaim(
         label=label, signature="s", outlook=Outlook.ASK, confidence=confidence, line=line
@@ -756,15 +762,15 @@ def test_h13_by_class_and_by_whether_steps_went_on(
     claims: tuple[str, ...], liveness: Liveness, holds: bool | None, severity: Severity
 ) -> None:
     check = check_of(claims=tuple(claim(label) for label in claims), liveness=liveness)
-    answer = log_signature(check)
+    answer = log_signature(looked(check))
     assert (answer.rule, answer.holds, answer.severity) == ("H13", holds, severity)
 
 
 def test_h13_is_about_live_jobs_and_not_about_hints() -> None:
     ended = check_of(claims=(claim("hbm_oom"),), liveness=STOOD, job=job(JobState.FAILED))
-    assert log_signature(ended).holds is None
+    assert log_signature(looked(ended)).holds is None
     hint = check_of(claims=(claim("hbm_oom", 0.3),), liveness=STOOD)
-    assert log_signature(hint).holds is None
+    assert log_signature(looked(hint)).holds is None
 
 
 @pytest.mark.parametrize(
@@ -784,7 +790,7 @@ def test_h13_takes_an_infinite_perplexity_of_a_finite_loss_for_no_failure(
     said = claim("numerical_instability", line=line)
     metrics = {} if loss is None else {"train/loss": loss}
     check = check_of(claims=(said,), liveness=MOVING, metrics=metrics)
-    assert log_signature(check).holds is holds
+    assert log_signature(looked(check)).holds is holds
 
 
 def test_h16_reads_claims_of_the_cluster() -> None:
@@ -793,7 +799,7 @@ def test_h16_reads_claims_of_the_cluster() -> None:
         update={"witnesses": (Witness(name="logs", moves=Moves.STOOD, step=9, checks=2),)}
     )
     check = check_of(claims=(claim("node_failure", line="node lost"),), liveness=stood)
-    answer = degraded(history.run, history.run.instances[-1], check)
+    answer = degraded(looked(check, history))
     assert (answer.holds, "node lost" in answer.summary) == (True, True)
 
 

@@ -26,8 +26,9 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from watchkeeper.domain.rules.ends.commands import Revise
-from watchkeeper.domain.rules.ends.live import ALERTED, NOTIFIED, answer_to
+from watchkeeper.domain.rules.ends.live import answer_to
 from watchkeeper.domain.rules.ends.resume_proof import resume_shown
+from watchkeeper.domain.rules.health.registry import LIVE_RULES
 from watchkeeper.domain.rules.operator.commands import Acknowledge, AnnounceAct
 from watchkeeper.domain.rules.registry import RULES
 from watchkeeper.domain.rules.shared.refusals import Refusal
@@ -123,10 +124,13 @@ def test_r3_does_not_take_an_older_checkpoint_for_progress(late: Any) -> None:
     assert decided(history.fail(node_lost(), step=1400, found=found)) == (Action.ESCALATE, "R3")
 
 
+LIVE = {rule.id: rule for rule in LIVE_RULES}
+
+
 # --- R17: a finding while the instance lives ------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", sorted(ALERTED | NOTIFIED | {"H13"}))
+@pytest.mark.parametrize("rule", sorted(LIVE))
 @pytest.mark.parametrize("severity", Severity)
 def test_r17_tells_of_each_finding_as_loudly_as_it_is_and_does_nothing(
     rule: str, severity: Severity
@@ -137,7 +141,7 @@ def test_r17_tells_of_each_finding_as_loudly_as_it_is_and_does_nothing(
         kind="any", rule=rule, severity=severity, summary="it stands still", evidence=()
     )
     decision = answer_to(found, check.event)
-    loud = rule in ALERTED or severity is Severity.ALERT
+    loud = LIVE[rule].severity is Severity.ALERT or severity is Severity.ALERT
     assert (decision.action, decision.rule) == (Action.ALERT if loud else Action.NOTIFY, "R17")
     assert decision.evidence
     assert (decision.resume_path, decision.guarded) == ("", "")
@@ -145,10 +149,11 @@ def test_r17_tells_of_each_finding_as_loudly_as_it_is_and_does_nothing(
 
 
 def test_r17_rules_on_each_detector_that_opens_while_a_run_lives() -> None:
-    # H1 is told by another process, H11 by the seal, H13 as loudly as what it read, H14 by the
-    # launch gate.
-    told = ALERTED | NOTIFIED | {"H1", "H11", "H13", "H14"}
-    assert told >= {rule for rule in RULES if rule.startswith("H")}
+    # H11 is found by the seal, H14 by the launch gate.
+    assert {*LIVE, "H11", "H14"} == {rule for rule in RULES if rule.startswith("H")}
+    alerting = {rule.id for rule in LIVE.values() if rule.severity is Severity.ALERT}
+    assert alerting == {"H2", "H3", "H5", "H7", "H8", "H9", "H16", "H17"}
+    assert all(rule.severity is not None for name, rule in RULES.items() if name[0] == "H")
 
 
 def test_r17_notifies_without_a_question_and_only_once() -> None:

@@ -30,7 +30,6 @@ from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.freshness import cleared_by_check
 from watchkeeper.domain.rules.health.identity import announcements
 from watchkeeper.domain.rules.health.registry import (
-    WRONG_STARTS,
     FindingChange,
     answers_at,
     findings_at,
@@ -38,6 +37,7 @@ from watchkeeper.domain.rules.health.registry import (
     lasting_at,
     numbers_at,
 )
+from watchkeeper.domain.rules.health.start import WRONG_STARTS
 from watchkeeper.domain.rules.operator.lost import consent_words
 from watchkeeper.domain.rules.operator.planned import acts_over
 from watchkeeper.domain.rules.operator.relaunching import decide_answered, decide_asked

@@ -4,19 +4,14 @@ A live run is never relaunched. An instance ends only when the orchestrator says
 one on purpose is a guarded action.
 """
 
+from watchkeeper.domain.rules.health.registry import LIVE_RULES
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.health import FindingOpened, FindingRaised
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
 
-ALERTED = frozenset({"H2", "H3", "H5", "H7", "H8", "H9", "H16", "H17"})
-"""Findings that alert the DRI at once; the DRI has to acknowledge."""
-
-NOTIFIED = frozenset({"H4", "H6", "H10", "H12", "H15"})
-"""Findings that notify the DRI at once. A finding proven to be worse opens as an alert."""
-
-HANGING = frozenset({"H3", "H16"})
-"""Findings of a stalled job, whose evidence is lost once the job ends."""
+_LOUD = frozenset(rule.id for rule in LIVE_RULES if rule.severity is Severity.ALERT)
+_KEEPING = frozenset(rule.id for rule in LIVE_RULES if rule.keeps_stacks)
 
 CAPTURE = "stacks of all ranks, the state of collectives and node names"
 """Evidence to keep of a job that hangs; the finding says how, for its kind of machine."""
@@ -29,9 +24,8 @@ def answer_to(found: FindingOpened | FindingRaised, check: CheckRecorded) -> Dec
         found: The finding as it opened, or as its severity rose.
         check: The check at which that happened.
     """
-    loud = found.rule in ALERTED or found.severity is Severity.ALERT
-    quiet = found.rule in NOTIFIED and found.severity is Severity.NOTIFY
-    action = Action.ALERT if loud and not quiet else Action.NOTIFY
+    loud = found.rule in _LOUD or found.severity is Severity.ALERT
+    action = Action.ALERT if loud else Action.NOTIFY
     who = "the DRI is asked" if action is Action.ALERT else "the DRI is told"
     because = f"{found.rule} while {check.instance} lives: {who} at once, and the job is left alone"
     return DecisionMade(
@@ -46,6 +40,6 @@ def answer_to(found: FindingOpened | FindingRaised, check: CheckRecorded) -> Dec
 
 
 def _advice(rule: str) -> str:
-    if rule in HANGING:
+    if rule in _KEEPING:
         return f"Before anything ends it, keep {CAPTURE}"
     return ""

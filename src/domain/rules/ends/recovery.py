@@ -24,11 +24,29 @@ from watchkeeper.domain.rules.ends.causes import (
     supersede_words,
 )
 from watchkeeper.domain.rules.ends.own_tries import ask_at_end, repeats_at_end
+from watchkeeper.domain.rules.ends.registry import (
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+    R7,
+    R8,
+    R9,
+    R11,
+    R12,
+    R13,
+    R14,
+    R16,
+    R19,
+)
 from watchkeeper.domain.rules.ends.repeat_failure import charged, r2, r3, r12, r19_retried
 from watchkeeper.domain.rules.ends.stopped import r14_by_its_words, r14_stopped, r19_other_writer
 from watchkeeper.domain.rules.ends.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.rules.health.identity import drift_summary, identity_drift
-from watchkeeper.domain.rules.health.registry import resume_mismatch
+from watchkeeper.domain.rules.health.start import resume_mismatch
+from watchkeeper.domain.rules.shared.rule import Rule
 from watchkeeper.domain.rules.signals.receiving import doubted
 from watchkeeper.domain.run.bad_numbers import bad_from
 from watchkeeper.domain.run.checkpoints import Checkpoint
@@ -51,11 +69,11 @@ class Row:
     """One row of the table.
 
     Attributes:
-        rules: The ids by which it decides.
+        rules: The rules by which it decides.
         decides: Returns a decision, or none if the row does not apply.
     """
 
-    rules: tuple[str, ...]
+    rules: tuple[Rule, ...]
     decides: Callable[[Case], DecisionMade | None]
 
 
@@ -338,27 +356,39 @@ def relaunch_what_never_ran(plan: LaunchPlan, question: str) -> DecisionMade:
 
 
 TABLE: tuple[Row, ...] = (
-    Row(("R4",), r4),
-    Row(("R14",), _r14_planned),
-    Row(("R14",), r14_by_its_words),
-    Row(("R14",), r14_stopped),
-    Row(("R13", "R2"), _r13),
-    Row(("R19",), _r19_owner),
-    Row(("R9",), _r9),
-    Row(("R8",), r8),
-    Row(("R12",), r12),
-    Row(("R5",), r5),
-    Row(("R6", "R12"), r6),
-    Row(("R16",), r16),
-    Row(("R7",), r7),
-    Row(("R19",), r19_outlook),
-    Row(("R11",), _r11),
-    Row(("R19",), r19_other_writer),
-    Row(("R2",), r2),
-    Row(("R19",), r19_retried),
-    Row(("R3",), r3),
+    Row((R4,), r4),
+    Row((R14,), _r14_planned),
+    Row((R14,), r14_by_its_words),
+    Row((R14,), r14_stopped),
+    Row(
+        (
+            R13,
+            R2,
+        ),
+        _r13,
+    ),
+    Row((R19,), _r19_owner),
+    Row((R9,), _r9),
+    Row((R8,), r8),
+    Row((R12,), r12),
+    Row((R5,), r5),
+    Row(
+        (
+            R6,
+            R12,
+        ),
+        r6,
+    ),
+    Row((R16,), r16),
+    Row((R7,), r7),
+    Row((R19,), r19_outlook),
+    Row((R11,), _r11),
+    Row((R19,), r19_other_writer),
+    Row((R2,), r2),
+    Row((R19,), r19_retried),
+    Row((R3,), r3),
 )
 """All rules that an end must pass before a relaunch, in this order."""
 
-RELAUNCHING = ("R1",)
+RELAUNCHING = (R1,)
 """Rules that relaunch on their own if no row of the table holds; else R10 or R19 asks."""

@@ -3,7 +3,7 @@
 H6 finds pending, partial, wrong or unserved capacity.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from watchkeeper.domain.reading.source_summaries import (
     capacity_lines,
@@ -12,6 +12,7 @@ from watchkeeper.domain.reading.source_summaries import (
     waits_again,
 )
 from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.shared.rule import HERO, WRONG, Limit, Looked, Rule, with_facts
 from watchkeeper.domain.run.check_history import checks_before
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -31,11 +32,12 @@ SECOND_WRITER = "second_writer"
 DIAGNOSTIC = "stale_diagnostic"
 
 
-def pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
+def pending(at: Looked) -> Held:
     """H6: the job waits longer than the contract allows.
 
     It becomes an alert once the job is proven stuck: it asks for machines that nobody provisions.
     """
+    run, instance, check, now = at.run, at.instance, at.check, at.now
     limit = contract_of(run).watch.pending_notify
     waited = now - instance.launched_at if instance.launched_at is not None else None
     waiting = None if check.job is None else check.job.state is JobState.PENDING
@@ -52,8 +54,9 @@ def pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -
     )
 
 
-def partial_allocation(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
+def partial_allocation(at: Looked) -> Held:
     """H6: the job got some of the machines that it asked for, and the rest does not come."""
+    run, instance, check, now = at.run, at.instance, at.check, at.now
     limit = contract_of(run).watch.pending_notify
     capacity = check.capacity
     alive = check.job is not None and check.job.state in (JobState.RUNNING, JobState.PENDING)
@@ -116,8 +119,9 @@ def _was_whole(run: Run, check: CheckRecorded) -> bool:
     )
 
 
-def wrong_hardware(run: Run, check: CheckRecorded) -> Held:
+def wrong_hardware(at: Looked) -> Held:
     """H6: the job has or asked for machines of another type or number than the contract says."""
+    run, check = at.run, at.check
     promised, capacity = contract_of(run).hardware, check.capacity
     if capacity is None or not (capacity.hardware or capacity.wanted is not None):
         return Held(WRONG_HARDWARE, "H6", Severity.NOTIFY, None, "")
@@ -146,8 +150,9 @@ def _wrong_count(promised: HardwarePart, capacity: CapacityFacts) -> str:
 # --- H12 -----------------------------------------------------------------------------------------
 
 
-def second_writer(run: Run, instance: Instance, check: CheckRecorded) -> Held:
+def second_writer(at: Looked) -> Held:
     """H12: another live job writes to this run's root, or claims to be this run."""
+    run, instance, check = at.run, at.instance, at.check
     writers = other_writers(run, instance, check)
     lines = tuple(job_line(one) for one in writers)
     named = ", ".join(one.job for one in writers)
@@ -167,8 +172,9 @@ def other_writers(run: Run, instance: Instance, check: CheckRecorded) -> list[Ot
     return [one for one in _others(instance, check) if _writes_here(run, one)]
 
 
-def stale_diagnostic(run: Run, instance: Instance, check: CheckRecorded) -> Held:
+def stale_diagnostic(at: Looked) -> Held:
     """H12: a trial or diagnostic job under this run's name is still live."""
+    run, instance, check = at.run, at.instance, at.check
     trials = [
         one
         for one in _others(instance, check)
@@ -210,3 +216,93 @@ def _is_reported(check: CheckRecorded) -> bool:
     """Say whether the cluster was reported: only then does an empty list mean no other job."""
     cluster = [r for r in check.readings if r.source == "cluster"]
     return bool(cluster) and all(r.state is SourceState.FRESH for r in cluster)
+
+
+def _begun(at: Looked) -> tuple[str, CheckRecorded] | None:
+    job = at.check.job
+    if job is None or job.state is not JobState.PENDING:
+        return None
+    running = job.model_copy(update={"state": JobState.RUNNING})
+    return "the orchestrator had begun it", with_facts(at.check, job=running)
+
+
+def _brought_up(at: Looked) -> tuple[str, CheckRecorded] | None:
+    capacity = at.check.capacity
+    if capacity is None or capacity.provisioning != 0:
+        return None
+    coming = capacity.model_copy(update={"provisioning": 1})
+    return "a machine was being brought up", with_facts(at.check, capacity=coming)
+
+
+def _no_shortage(at: Looked) -> tuple[str, CheckRecorded] | None:
+    if at.check.capacity is None:
+        return None
+    return "the cluster had shown nothing of its capacity", with_facts(at.check, capacity=None)
+
+
+def _all_granted(at: Looked) -> tuple[str, CheckRecorded] | None:
+    capacity = at.check.capacity
+    if capacity is None or capacity.wanted is None:
+        return None
+    granted = capacity.model_copy(update={"granted": capacity.wanted})
+    return f"it had been given all {capacity.wanted} that it asked for", with_facts(
+        at.check, capacity=granted
+    )
+
+
+def _agreed_hardware(at: Looked) -> tuple[str, CheckRecorded] | None:
+    capacity, promised = at.check.capacity, contract_of(at.run).hardware
+    if capacity is None:
+        return None
+    agreed = {
+        "hardware": promised.type or capacity.hardware,
+        "wanted": promised.count or capacity.wanted,
+    }
+    words = "it had asked for, and been given, the machines that the contract says"
+    return words, with_facts(at.check, capacity=capacity.model_copy(update=agreed))
+
+
+def _alone(at: Looked) -> tuple[str, CheckRecorded] | None:
+    return "no other live job had been seen", with_facts(at.check, others=())
+
+
+H6 = Rule(
+    id="H6",
+    title="capacity",
+    when=(
+        "The job waits to start for longer than `watch.pending_notify`, 30 min unless the contract "
+        "says otherwise; or only part of what it asked for is granted for as long, or some of its "
+        "tasks still wait; or it was given another type, or asked for another number of machines, "
+        "than the contract says."
+    ),
+    then=(
+        "Notify; nothing is changed. Raised to an alert once the wedge is proven: a demand that "
+        "nothing serves, and nothing is being brought up."
+    ),
+    where=__name__,
+    source=f"{WRONG}: Capacity or scheduling wedge",
+    severity=Severity.NOTIFY,
+    limits=(Limit("watch", "pending_notify", timedelta.max),),
+    otherwise=(
+        _begun,
+        _brought_up,
+        _no_shortage,
+        _all_granted,
+        _agreed_hardware,
+    ),
+)
+
+
+H12 = Rule(
+    id="H12",
+    title="other jobs",
+    when=(
+        "Another live job writes to this run's root, or carries this run's name and its root is "
+        "not known; or a diagnostic job under this run's name still lives."
+    ),
+    then="Notify, with each job, and with the one that is watched; nothing is ended.",
+    where=__name__,
+    source=f"{HERO}, Babysitting: stale diagnostic jobs; two writers on one output root",
+    severity=Severity.NOTIFY,
+    otherwise=(_alone,),
+)

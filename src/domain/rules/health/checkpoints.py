@@ -11,6 +11,7 @@ from watchkeeper.domain.rules.health.checkpoint_pace import (
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.liveness import moves
 from watchkeeper.domain.rules.health.seen_checkpoints import came_so_far
+from watchkeeper.domain.rules.shared.rule import NEVER, WRONG, Limit, Looked, Rule, with_facts
 from watchkeeper.domain.run.check_history import checks_before, is_listed, left_by
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.unverified_checkpoints import NOBODY_NAMES_IT
@@ -40,8 +41,9 @@ EXPIRY_SOON = timedelta(days=1)
 """Time to the newest checkpoint's expiry below which the rollback window is in danger."""
 
 
-def checkpoints_stalled(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
+def checkpoints_stalled(at: Looked) -> Held:
     """H5: steps advance, and no complete checkpoint has come for longer than its interval."""
+    run, instance, check, now = at.run, at.instance, at.check, at.now
     interval = expected_interval(run) or assumed_interval(run)
     late = None if interval is None else _late(run, instance, check, interval, now)
     if late is None or interval is None:
@@ -141,8 +143,9 @@ def _waits_since(
     return max(times, default=None)
 
 
-def checkpoint_incomplete(run: Run, check: CheckRecorded, now: datetime) -> Held:
+def checkpoint_incomplete(at: Looked) -> Held:
     """H5: a folder newer than any complete one lacks metadata for longer than a write takes."""
+    run, check, now = at.run, at.check, at.now
     if not is_listed(check):
         return Held(INCOMPLETE, "H5", Severity.ALERT, None, "")
     allowed = live_limits_of(contract_of(run)).checkpoint_write
@@ -176,8 +179,9 @@ def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> dateti
     return since
 
 
-def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
+def rollback_coverage(at: Looked) -> Held:
     """H5: fewer complete checkpoints remain than must be kept, though there were enough."""
+    run, check, now = at.run, at.check, at.now
     if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return Held(COVERAGE, "H5", Severity.ALERT, None, "")
     keep, known = contract_of(run).checkpoints.keep_last, set(run.checkpoints)
@@ -233,3 +237,47 @@ def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:
 def _rounded(length: timedelta) -> str:
     unit = 60 if length > timedelta(minutes=10) else 1
     return render_duration(timedelta(seconds=unit * round(length.total_seconds() / unit)))
+
+
+def _written(at: Looked) -> tuple[str, CheckRecorded] | None:
+    words = "each checkpoint's folder had had its metadata"
+    return words, with_facts(at.check, checkpoints_incomplete=())
+
+
+def _newer_checkpoint(at: Looked) -> tuple[str, CheckRecorded] | None:
+    step = at.run.instances[-1].step_best
+    if step is None or not at.check.checkpoints_complete or step in at.check.checkpoints_complete:
+        return None
+    complete = (*at.check.checkpoints_complete, step)
+    return f"a complete checkpoint of step {step} had been there", with_facts(
+        at.check, checkpoints_complete=complete
+    )
+
+
+H5 = Rule(
+    id="H5",
+    title="checkpoints",
+    when=(
+        "Steps move, and no complete checkpoint came for `live.checkpoint_slack` intervals, by the "
+        "contract or as they came so far, else by the lane: 30 min for hero and daily, 1 h for the "
+        "others, or the longest wait so far; or a folder newer than every complete one lacks its "
+        "metadata for longer than `live.checkpoint_write`; or fewer complete ones are left than "
+        "`checkpoints.keep_last`, though there were as many, or two of those that came are gone "
+        "without a rotation, at two checks in a row; or the newest "
+        "expires within a day by the `ttl=` of its root. A complete one of which nothing says "
+        "which step its metadata names (`metadata_step`) came all the same, though none resumes "
+        "from it. A store without an answer tells nothing."
+    ),
+    then=(
+        "Alert and ask the DRI before the rollback window collapses. A new complete checkpoint "
+        "clears it."
+    ),
+    where=__name__,
+    source=f"{WRONG}: Checkpoint not advancing",
+    severity=Severity.ALERT,
+    limits=(Limit("live", "checkpoint_slack", NEVER),),
+    otherwise=(
+        _written,
+        _newer_checkpoint,
+    ),
+)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.shared.rule import HERO, LOOP, Rule
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.health import MONITOR_STALE, FindingCleared, FindingOpened
 from watchkeeper.domain.run.phases import Interrupted, Launching, Running, Stabilizing
@@ -84,3 +85,24 @@ def cleared_by_check(run: Run) -> list[FindingCleared]:
     if MONITOR_STALE not in run.findings:
         return []
     return [FindingCleared(kind=MONITOR_STALE, rule="H1", reason="a check arrived")]
+
+
+H1 = Rule(
+    id="H1",
+    title="monitor stale",
+    when=(
+        "More than two cadences passed without a check while one was due; or checks are made, and "
+        "over several cadences too few sources answer to tell whether the run moves (monitor "
+        "blind); or steps have come by other clocks for `live.tracker_silent`, 2 h unless the "
+        "contract says otherwise, beyond all that the tracker shows (not an offline one)."
+    ),
+    then=(
+        "`status` says so, and a process other than the holder records it: a watch of another "
+        "holder, or `doctor --record`. Health and phase stay as they are. A check clears it. A "
+        "blind monitor and a silent tracker are told once by the check itself; health is then "
+        "unknown, or as it was. A newer step of the tracker clears its silence."
+    ),
+    where=__name__,
+    source=f"{HERO}, What Can Go Wrong: Silent monitor failure; {LOOP}, branch: No output",
+    severity=Severity.NOTIFY,
+)

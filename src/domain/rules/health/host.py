@@ -2,7 +2,8 @@
 
 from watchkeeper.domain.reading.source_summaries import free_share
 from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.rules.shared.rule import Limit, Looked, Rule, with_facts
+from watchkeeper.domain.run.run import contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.live_limits import live_limits_of
@@ -18,8 +19,9 @@ HOSTS_NAMED = 3
 """Machines named in a summary."""
 
 
-def disk_low(run: Run, check: CheckRecorded) -> Held:
+def disk_low(at: Looked) -> Held:
     """H15: free disk space is below a limit; below the lower limit it is an alert."""
+    run, check = at.run, at.check
     limits = live_limits_of(contract_of(run))
     known = [(one, share) for one in check.hosts if (share := free_share(one)) is not None]
     if not known:
@@ -47,8 +49,9 @@ def _disk_line(host: HostFacts, share: float) -> str:
     )
 
 
-def mount_missing(check: CheckRecorded) -> Held:
+def mount_missing(at: Looked) -> Held:
     """H15: a folder that must be a mount is not one, so writes there fill the disk."""
+    check = at.check
     mounts = [(one.host, m) for one in check.hosts for m in one.mounts if m.mounted is not None]
     bare = [f"{host} {mount.path}" for host, mount in mounts if mount.mounted is False]
     named = ", ".join(bare[:HOSTS_NAMED])
@@ -61,3 +64,29 @@ def mount_missing(check: CheckRecorded) -> Held:
         tuple(f"{one} is not a mount, so what is written there fills the disk" for one in bare[:8]),
         named,
     )
+
+
+def _disks_silent(at: Looked) -> tuple[str, CheckRecorded] | None:
+    return "its hosts had told nothing of their disks and mounts", with_facts(at.check, hosts=())
+
+
+H15 = Rule(
+    id="H15",
+    title="host",
+    when=(
+        "Less than `live.disk_warn` of a disk is free; or a folder that is to be a mount, such as "
+        "one of gcsfuse, is none. Where nobody can tell, nothing opens."
+    ),
+    then=(
+        "Notify, with host and path; an alert below `live.disk_alert`. Two points above the limit "
+        "clear it. Clean-up needs a consent."
+    ),
+    where=__name__,
+    source="operating practice: disks of hosts; written agent guidelines, branch: A full disk",
+    severity=Severity.NOTIFY,
+    limits=(
+        Limit("live", "disk_warn", 0.0, "smaller"),
+        Limit("live", "disk_alert", 0.0, "smaller"),
+    ),
+    otherwise=(_disks_silent,),
+)

@@ -7,12 +7,15 @@ nothing newer than the launch, neither opens nor clears the finding.
 """
 
 from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.shared.rule import HERO, MANY, Limit, Looked, Rule, with_facts
+from watchkeeper.domain.run.health import DRIFTED
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded, TrackerAnnounced
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.detect_limits import limits_of
 from watchkeeper.domain.values.contract.plan import tracked
 from watchkeeper.domain.values.contract.tracker import TrackerPart
+from watchkeeper.domain.values.observation.tracker_doubts import TrackerFit
 
 INVALID = "tracker_lineage"
 """The finding that the tracker's values do not fit the run, though its identity does."""
@@ -46,12 +49,13 @@ def drift_summary(run: Run, lines: tuple[str, ...]) -> str:
     return f"the tracker identity is not the agreed {wanted}: {lines[0]}{more}" if lines else ""
 
 
-def lineage_misfit(run: Run, check: CheckRecorded) -> Held:
+def lineage_misfit(at: Looked) -> Held:
     """H2: the tracker's state, time, step or loss does not fit the recorded lineage.
 
     It ends with its instance, unlike a drifted identity; the next one is compared from scratch. A
     value that could not be compared at this check neither opens nor clears it.
     """
+    run, check = at.run, at.check
     needed = limits_of(contract_of(run)).tracker_checks
     fit = check.tracker_fit
     repeated = [one for one in fit.doubts if one.checks >= needed]
@@ -141,3 +145,66 @@ def _resumed(run: Run, check: CheckRecorded) -> list[str]:
                 "policy is `must`"
             )
     return lines
+
+
+def drifted(at: Looked) -> Held:
+    """H2: id or display name differs, or a policy or another live run conflicts.
+
+    It is an alert at first sight, because each step logged elsewhere has to be brought back.
+    """
+    run, check = at.run, at.check
+    lines = identity_drift(run, check)
+    return Held(
+        DRIFTED,
+        "H2",
+        Severity.ALERT,
+        None if lines is None else bool(lines),
+        drift_summary(run, lines or ()),
+        lines or (),
+    )
+
+
+def _agreed_identity(at: Looked) -> tuple[str, CheckRecorded] | None:
+    plan = at.instance.plan
+    name = contract_of(at.run).tracker.display_name
+    agreed = {"tracker_id": plan.tracker_id, "display_name": name}
+    alone = with_facts(at.check, **agreed, tracker_links=(), tracker_twins=())
+    return f"it had logged as {plan.tracker_id or name}, the agreed identity, alone", alone
+
+
+def _fitting(at: Looked) -> tuple[str, CheckRecorded] | None:
+    if not at.check.tracker_fit.doubts:
+        return None
+    return "the tracker had shown what the run shows", with_facts(
+        at.check, tracker_fit=TrackerFit(compared=True)
+    )
+
+
+H2 = Rule(
+    id="H2",
+    title="tracker identity drift",
+    when=(
+        "The tracker shows another id or display name than was agreed, or another live run under "
+        "the same name; or the output announces another run, or a start that the resume policy "
+        "forbids. Or what it shows does not fit the run, at two checks in a row "
+        "(`detect.tracker_checks`): it calls the run over while printed steps go on; its newest "
+        "time is yet to come or went back; its step fell back without a restart, or is ahead of "
+        "the output by more than the pace and rounding explain (`detect.tracker_ahead`); its loss "
+        "differs by more than `detect.tracker_loss` from the one printed at the same step. A "
+        "tracker that lags, a catch-up and an offline client are normal."
+    ),
+    then=(
+        "Alert and ask the DRI. A wrong identity holds relaunches (R9) and outlives its instance; "
+        "what only does not fit is compared afresh with the next. Either blocks the seal where it "
+        "was open at an end. While the tracker is ahead, progress goes by the output. A source "
+        "without an answer opens and clears nothing."
+    ),
+    where=__name__,
+    source=f"{HERO}, What Can Go Wrong: Tracker identity drift",
+    severity=Severity.ALERT,
+    limits=(Limit("detect", "tracker_checks", MANY),),
+    otherwise=(
+        _agreed_identity,
+        _fitting,
+    ),
+)

@@ -9,9 +9,11 @@ from watchkeeper.domain.reading.metrics.clocks import STEP_CLOCKS
 from watchkeeper.domain.reading.triage.unscheduled import cluster_claims, cluster_lines
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.stall_text import witness_lines
+from watchkeeper.domain.rules.shared.rule import LOOP, Looked, Rule, with_facts
+from watchkeeper.domain.run.health import UNACCOUNTED
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
-from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.basic import UNACCOUNTABLE, JobState
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.live_limits import live_limits_of
 from watchkeeper.domain.values.contract.machine_names import is_tpu
@@ -62,8 +64,9 @@ def moves(liveness: Liveness) -> bool:
     return liveness.quiet in _MOVES
 
 
-def not_training(run: Run, check: CheckRecorded) -> Held:
+def not_training(at: Looked) -> Held:
     """H3: the job runs, but no clock that answers shows a step over several cadences."""
+    run, check = at.run, at.check
     live = check.liveness
     hung = live.quiet is Quiet.RUN_HUNG
     # A blind monitor, or too little time, does not show that it advances again.
@@ -74,8 +77,9 @@ def not_training(run: Run, check: CheckRecorded) -> Held:
     return Held(NOT_TRAINING, "H3", Severity.ALERT, holds, summary, evidence[-EVIDENCE_MAX:])
 
 
-def monitor_blind(check: CheckRecorded) -> Held:
+def monitor_blind(at: Looked) -> Held:
     """H1: too few sources answer to judge whether the run advances; it may be healthy."""
+    check = at.check
     live = check.liveness
     blind = live.quiet is Quiet.MONITOR_BLIND
     judged = live.quiet is not Quiet.NOT_JUDGED
@@ -85,12 +89,13 @@ def monitor_blind(check: CheckRecorded) -> Held:
     return Held(MONITOR_BLIND, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:])
 
 
-def tracker_silent(run: Run, check: CheckRecorded) -> Held:
+def tracker_silent(at: Looked) -> Held:
     """H1: other clocks have long shown steps that the tracker does not show.
 
     The tracker's charts, and the detectors that read its history, are then out of date. The output
     shows that the run itself is healthy.
     """
+    run, check = at.run, at.check
     live, contract = check.liveness, contract_of(run)
     clock = witness_of(live, "tracker")
     if clock is None:
@@ -106,8 +111,9 @@ def tracker_silent(run: Run, check: CheckRecorded) -> Held:
     return Held(TRACKER_SILENT, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:])
 
 
-def degraded(run: Run, instance: Instance, check: CheckRecorded) -> Held:
+def degraded(at: Looked) -> Held:
     """H16: no step over several cadences, and the cluster shows a dead owner, node or demand."""
+    run, instance, check = at.run, at.instance, at.check
     live = check.liveness
     signs = cluster_signs(instance, check)
     running = check.job is not None and check.job.state is JobState.RUNNING
@@ -171,3 +177,105 @@ def _where(check: CheckRecorded) -> tuple[str, ...]:
 
 def _capture(run: Run) -> str:
     return CAPTURE_TPU if is_tpu(contract_of(run).hardware.type) else CAPTURE_GPU
+
+
+def unaccounted(at: Looked) -> Held:
+    """The orchestrator was reached but cannot account for a job that it had.
+
+    A single such answer does not matter while steps come: the tracker or the output account for the
+    job.
+    """
+    instance, check = at.instance, at.check
+    holds = None if check.job is None else check.job.state in UNACCOUNTABLE
+    unsure = check.job is not None and check.job.state is JobState.UNKNOWN
+    if unsure and not instance.unsure and moves(check.liveness):
+        holds = None
+    state = check.job.state.value if check.job is not None else ""
+    return Held(
+        UNACCOUNTED,
+        "R19",
+        Severity.ALERT,
+        holds,
+        f"the orchestrator cannot account for the job: {state}",
+        ("its end is not proven, so nothing is relaunched",),
+    )
+
+
+def _moved(at: Looked) -> tuple[str, CheckRecorded] | None:
+    live = Liveness(phase=at.check.liveness.phase, quiet=Quiet.MOVING)
+    return "some source had shown a further step", with_facts(at.check, liveness=live)
+
+
+def _explained(at: Looked) -> tuple[str, CheckRecorded] | None:
+    live = Liveness(phase=at.check.liveness.phase, quiet=Quiet.COMPILING_OR_RESTORING)
+    words = "its output had spoken of compiling, restoring or saving"
+    return words, with_facts(at.check, liveness=live)
+
+
+def _nothing_dead(at: Looked) -> tuple[str, CheckRecorded] | None:
+    words = "the cluster had shown no dead node and no demand that nothing serves"
+    served = at.check.capacity and at.check.capacity.model_copy(update={"unmet": ()})
+    return words, with_facts(at.check, nodes=(), capacity=served)
+
+
+def _accounted_for(at: Looked) -> tuple[str, CheckRecorded] | None:
+    job = at.check.job
+    if job is None or job.state not in (JobState.UNKNOWN, JobState.NOT_FOUND):
+        return None
+    running = job.model_copy(update={"state": JobState.RUNNING})
+    return "the orchestrator had called it running", with_facts(at.check, job=running)
+
+
+H3 = Rule(
+    id="H3",
+    title="not training",
+    when=(
+        "The job runs, and over `live.stall_cadences` checks and for longer than `live.stall` no "
+        "step came by any clock that answers, and two of them at least say so: the output, the "
+        "tracker, telemetry, or checkpoints that are due. A rounded bar tells only once more steps "
+        "were to come than it rounds away; output that goes on without steps doubles the time. Not "
+        "while it starts, compiles, restores, saves, evaluates, or does steps again that the "
+        "tracker has had; a start without a step is told after `live.startup_watchdog`, by two "
+        "sources as well."
+    ),
+    then=(
+        "Alert and ask the DRI, with each clock and with what to capture before anything is ended. "
+        "Nothing is ended by rule. A step that is seen, or a job that starts anew, clears it; no "
+        "answer does not."
+    ),
+    where=__name__,
+    source=(
+        f"{LOOP}, branch: Loss lines go on; branch: No output; "
+        "operating practice: three phases of a start and their watchdogs"
+    ),
+    severity=Severity.ALERT,
+    keeps_stacks=True,
+    otherwise=(
+        _moved,
+        _explained,
+    ),
+)
+
+
+H16 = Rule(
+    id="H16",
+    title="degraded",
+    when=(
+        "Over `live.stall_cadences` checks no step came by a clock that answers, and the log or "
+        "the cluster shows a dead owner or node, or resources that nothing provides. A node that "
+        "died before the launch does not count."
+    ),
+    then="Alert and ask the DRI. A step that is seen clears it.",
+    where=__name__,
+    source=(
+        f"{LOOP}, branch: No progress over several checks with dead owners, dead nodes or unmet "
+        "demand"
+    ),
+    severity=Severity.ALERT,
+    keeps_stacks=True,
+    otherwise=(_nothing_dead,),
+)
+
+
+OF_NO_DETECTOR = (_accounted_for,)
+"""What could have kept the finding of an unaccounted job closed, which R19 answers."""

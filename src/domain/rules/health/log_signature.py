@@ -5,6 +5,7 @@ import math
 from watchkeeper.domain.reading.nonfinite_lines import shows_infinite_perplexity
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.liveness import moves
+from watchkeeper.domain.rules.shared.rule import LOOP, Looked, Rule
 from watchkeeper.domain.run.monitor_accuracy import LOG_SIGNATURE
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import JobState, SourceState
@@ -35,11 +36,12 @@ GRAVE = frozenset(
 """Classes that do not recover: an alert if no step comes, else an immediate notice."""
 
 
-def log_signature(check: CheckRecorded) -> Held:
+def log_signature(at: Looked) -> Held:
     """H13: log lines of a failure class, even without the words that people grep for.
 
     If steps continued afterwards, the error was retried successfully; only grave ones are reported.
     """
+    check = at.check
     going_on = moves(check.liveness)
     counted = [one for one in check.claims if _counts(one) and not _is_overflow(one, check)]
     claims = [one for one in counted if one.label in GRAVE or not going_on]
@@ -80,3 +82,21 @@ def _is_overflow(claim: CauseClaim, check: CheckRecorded) -> bool:
     name = recognise(check.metrics).get("loss")
     known = bool(check.measured.points) if name is None else math.isfinite(check.metrics[name])
     return known and not check.measured.not_finite
+
+
+H13 = Rule(
+    id="H13",
+    title="log signature",
+    when=(
+        "The log of a live job shows lines of a class of failure, also without the words that "
+        "people grep for. What is benign, unknown or a hint opens nothing; nor does what passes by "
+        "itself, once steps went on."
+    ),
+    then=(
+        "Alert where the class is grave and no step came since, else notify. It clears when a log "
+        "that answers has the lines no more, and steps move."
+    ),
+    where=__name__,
+    source=f"{LOOP}, branch: An error in the log; branch: HBM reports without the word OOM",
+    severity=Severity.NOTIFY,
+)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from watchkeeper.domain.reading.metrics.pace import BY_STEPS, low_cadences
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.finite import no_number
+from watchkeeper.domain.rules.shared.rule import Looked
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
@@ -44,14 +45,9 @@ _SOURCES = {
 }
 
 
-def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
-    """Return the detectors' answers from the metrics of a check.
-
-    Args:
-        run: The run before or after the check is folded in; only its contract and open findings are
-            read.
-        check: The check.
-    """
+def metric_answers(at: Looked) -> tuple[Held, ...]:
+    """Return the detectors' answers from the metrics of a check."""
+    run, check = at.run, at.check
     limits = limits_of(contract_of(run))
     raised = _raised(run, check.measured, limits)
     answers = (

@@ -1,6 +1,14 @@
 """Detectors for a start: its places (H17) and its final step (H10)."""
 
+from watchkeeper.domain.reading.progress.startup_lines import (
+    is_past_start,
+    lines_awaited,
+    shows_forbidden,
+)
 from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.own_retries import newest_then, own_retries, retry_mismatch
+from watchkeeper.domain.rules.shared.rule import HERO, WRONG, Looked, Rule, with_facts
+from watchkeeper.domain.run.queries import earlier_of
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
@@ -14,9 +22,22 @@ WRONG_PLACE = "wrong_place"
 FINAL_STEP = "final_step"
 """The finding that the shown maximum is not the contract's final step."""
 
+FORBIDDEN_LINE = "startup_forbidden"
+"""The finding that a start showed a line that the contract forbids."""
 
-def wrong_place(run: Run, instance: Instance, check: CheckRecorded) -> Held:
+LINE_MISSING = "startup_missing"
+"""The finding that a start ended without a line that the contract expects."""
+
+WRONG_STARTS = frozenset({"resume_mismatch", FORBIDDEN_LINE})
+"""The findings of a wrong start, to which `policy.startup_forbidden` applies."""
+
+EXPECTED_SHOWN_MAX = 8
+"""Most expected texts named with a finding."""
+
+
+def wrong_place(at: Looked) -> Held:
     """H17: the log names a checkpoint or an output path outside the roots that were decided."""
+    run, instance, check = at.run, at.instance, at.check
     said = (check.startup.checkpoint, check.startup.output_path)
     lines = (*_wrong_source(run, instance, said[0]), *_wrong_output(run, said[1]))
     known = _is_place(said[0]) or _is_place(said[1])
@@ -54,8 +75,9 @@ def _region(said: str, agreed: str) -> str:
     return f" (region {has} instead of {wanted})" if has and wanted and has != wanted else ""
 
 
-def final_step(run: Run, check: CheckRecorded) -> Held:
+def final_step(at: Looked) -> Held:
     """H10: a progress bar or the tracker shows another last step, or training passed it."""
+    run, check = at.run, at.check
     shown, agreed = check.maximum_shown, contract_of(run).final_step
     beyond = _step_beyond(check, agreed.known)
     if beyond is not None:
@@ -82,3 +104,145 @@ def _step_beyond(check: CheckRecorded, final: int | None) -> int | None:
     if shown is None or final is None or shown.step - shown.uncertainty <= final:
         return None
     return shown.step
+
+
+def resumed_elsewhere(at: Looked) -> Held:
+    """H17: training resumed from another step than was decided."""
+    run, instance, check = at.run, at.instance, at.check
+    said = check.startup.resumed_step
+    unknown = said is None and not check.startup.scratch
+    summary = resume_mismatch(run, instance, check)
+    holds = None if unknown or summary is None else bool(summary)
+    lines: tuple[str, ...] = (f"decided: step {instance.plan.resume_step}", f"the log says: {said}")
+    if summary and (retries := own_retries(run, check)):
+        known, since = (
+            newest_then(run, check, retries[-1]),
+            f"{retries[-1].since:%Y-%m-%d %H:%M:%S}",
+        )
+        lines += (f"a try failed at {since} or later; the newest checkpoint then: step {known}",)
+    return Held("resume_mismatch", "H17", Severity.ALERT, holds, summary or "", lines)
+
+
+def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str | None:
+    """Describe how training started elsewhere than decided; empty if nothing shows that.
+
+    The orchestrator's own retry resumes from the newest checkpoint of its time, which nobody
+    decided.
+
+    Returns:
+        None if a retry resumed and its correct start is unknown.
+    """
+    decided = instance.plan.resume_step
+    said = check.startup.resumed_step
+    retries = own_retries(run, check) if said not in (None, decided) else ()
+    if retries:
+        return retry_mismatch(run, check, retries)
+    if decided is None:
+        elsewhere = said is not None
+        return f"resumed from step {said}, though nothing was to be resumed" if elsewhere else ""
+    if said is None:
+        scratch = f"started from scratch instead of step {decided}"
+        return scratch if check.startup.scratch else ""
+    return f"resumed from step {said} instead of step {decided}" if said != decided else ""
+
+
+def forbidden_line(at: Looked) -> Held:
+    """H17: the log shows a line that a start must not show. It holds for the instance's life."""
+    check = at.check
+    lines = check.startup.forbidden
+    # A printed line cannot be taken back, so only the instance's end clears it.
+    holds = True if lines else None
+    return Held(FORBIDDEN_LINE, "H17", Severity.ALERT, holds, shows_forbidden(check), lines)
+
+
+def line_missing(at: Looked) -> Held:
+    """H17: the start is over, and the log lacks a line that a start must show."""
+    run, instance, check, now = at.run, at.instance, at.check, at.now
+    awaited = lines_awaited(earlier_of(run), instance, check)
+    over = is_past_start(instance, check, now)
+    # Only a completely read log proves that a line is missing.
+    holds = False if not awaited else True if over and check.startup.whole else None
+    named = ", ".join(f"`{text}`" for text in awaited)
+    lines = tuple(f"expected and not seen: {text}" for text in awaited[:EXPECTED_SHOWN_MAX])
+    summary = f"the start is over, and its log never showed {named}"
+    return Held(LINE_MISSING, "H17", Severity.ALERT, holds, summary, lines)
+
+
+def _agreed_end(at: Looked) -> tuple[str, CheckRecorded] | None:
+    agreed = contract_of(at.run).final_step.known
+    if agreed is None or at.check.maximum_shown is None:
+        return None
+    words = f"it had shown {agreed}, the contract's last step"
+    return words, with_facts(at.check, maximum_shown=agreed)
+
+
+def _resumed_as_decided(at: Looked) -> tuple[str, CheckRecorded] | None:
+    step = at.instance.plan.resume_step
+    startup = at.check.startup.model_copy(update={"resumed_step": step, "scratch": False})
+    words = "it had said that it begins anew" if step is None else f"it had resumed from {step}"
+    return words, with_facts(at.check, startup=startup)
+
+
+def _nothing_forbidden(at: Looked) -> tuple[str, CheckRecorded] | None:
+    startup = at.check.startup.model_copy(update={"forbidden": ()})
+    return "its start had printed no forbidden line", with_facts(at.check, startup=startup)
+
+
+def _all_expected(at: Looked) -> tuple[str, CheckRecorded] | None:
+    missing = lines_awaited(earlier_of(at.run), at.instance, at.check)
+    shown = (*at.check.startup.expected, *missing)
+    startup = at.check.startup.model_copy(update={"expected": shown})
+    return "its start had printed each line that is expected", with_facts(at.check, startup=startup)
+
+
+def _agreed_places(at: Looked) -> tuple[str, CheckRecorded] | None:
+    startup = at.check.startup.model_copy(update={"checkpoint": "", "output_path": ""})
+    return "its start had named no other place than was decided", with_facts(
+        at.check, startup=startup
+    )
+
+
+H10 = Rule(
+    id="H10",
+    title="final step",
+    when=(
+        "A progress bar that is printed in full, or the tracker's copy of the configuration, shows "
+        "another last step than the contract. A rounded bar never counts; one less is the same, "
+        "since trackers count from 0. Or a live job trains beyond the contract's final step."
+    ),
+    then="Notify; completion goes by the contract's. Beyond the final step: ask the DRI.",
+    where=__name__,
+    source=f"{WRONG}: Final-step misunderstanding",
+    severity=Severity.NOTIFY,
+    otherwise=(_agreed_end,),
+)
+
+
+H17 = Rule(
+    id="H17",
+    title="wrong start",
+    when=(
+        "Training says that it resumed from another step than was decided (below a try that "
+        "failed: than the newest complete checkpoint of its time), or started from scratch; its "
+        "log shows a text of `policy.lines_forbidden`; or the start is over, by steps "
+        "that move or after 45 min, and a log that was read whole shows none of a text of "
+        "`policy.lines_expected`; or the log names a checkpoint or an output path outside the "
+        "roots that were decided, or in another region. A log without an answer, or of which only "
+        "the end was read, shows nothing missing."
+    ),
+    then=(
+        "Alert and ask the DRI, for the instance's end too where `policy.startup_forbidden` says "
+        "so; no relaunch by rule while the lineage is in doubt. What was printed stays true until "
+        "the instance ends; a missing text clears it by coming late. What is open at an end blocks "
+        "the seal."
+    ),
+    where=__name__,
+    source=f"{HERO}, What Can Go Wrong: Wrong checkpoint selected",
+    severity=Severity.ALERT,
+    otherwise=(
+        _resumed_as_decided,
+        _nothing_forbidden,
+        _all_expected,
+        _agreed_places,
+    ),
+)

@@ -6,6 +6,7 @@ from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.registry import FindingChange, changes_of
 from watchkeeper.domain.rules.launch.gate.base import UNKNOWN_SOURCE
 from watchkeeper.domain.rules.launch.gate.gate import blocks
+from watchkeeper.domain.rules.shared.rule import WRONG, Rule
 from watchkeeper.domain.run.launch import PreflightRecorded
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.check import Severity
@@ -42,3 +43,21 @@ def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[F
         drifted[0].says if drifted else "",
     )
     return changes_of(run, (found,), now)
+
+
+H14 = Rule(
+    id="H14",
+    title="configuration drift",
+    when=(
+        "The gate blocks a relaunch that was decided, since its configuration is not that of the "
+        "instance before (L14)."
+    ),
+    then=(
+        "Notify, with each difference; the relaunch waits for the DRI (R19), whether an act "
+        "expects it or not. It clears when the gate finds no drift; what "
+        "is not read clears nothing."
+    ),
+    where=__name__,
+    source=f"{WRONG}: Config drift on relaunch",
+    severity=Severity.NOTIFY,
+)

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from watchkeeper.domain.rules.ends.registry import RECOVERY_RULES
 from watchkeeper.domain.rules.health.registry import FindingChange
 from watchkeeper.domain.rules.launch.commands import (
     ApproveLaunch,
@@ -47,7 +48,7 @@ from watchkeeper.domain.values.contract.plan import (
 )
 from watchkeeper.domain.values.observation.observation import GateFacts
 
-COVERED_RULES = frozenset({"R1", "R5", "R7", "R16", "R18", "R19"})
+COVERED_RULES = frozenset(rule.id for rule in RECOVERY_RULES if rule.covered)
 """Rules whose relaunch is covered by an approval of an earlier plan.
 
 R7 and R16 relaunch after an outside repair. R5 relaunches at the commit of a small fix, to which

@@ -2,9 +2,13 @@
 
 from datetime import datetime, timedelta
 
+from watchkeeper.domain.rules.health.registry import LIVE_RULES
+from watchkeeper.domain.rules.launch.drift_finding import H14
 from watchkeeper.domain.rules.operator.commands import AnnounceAct, EndAct
 from watchkeeper.domain.rules.permits.permissions import not_a_human
+from watchkeeper.domain.rules.seal.findings import H11
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.shared.rule import in_order
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.operator import PlannedActAnnounced, PlannedActEnded
 from watchkeeper.domain.run.run import Run
@@ -16,7 +20,7 @@ WINDOW_MAX = timedelta(days=7)
 LATE_MAX = timedelta(minutes=5)
 """How late an act may be announced: people type while it begins."""
 
-EXPECTABLE = tuple(f"H{number}" for number in range(1, 18))
+EXPECTABLE = tuple(rule.id for rule in in_order((*LIVE_RULES, H11, H14)))
 """Rules that an act may expect: detectors. Decisions and the launch gate are never switched off."""
 
 

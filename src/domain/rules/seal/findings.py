@@ -5,6 +5,7 @@ from datetime import datetime
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.registry import FindingChange, changes_of
 from watchkeeper.domain.rules.launch.drift_finding import EVIDENCE_MAX
+from watchkeeper.domain.rules.shared.rule import HERO, LOOP, Rule
 from watchkeeper.domain.run.phases import Finished
 from watchkeeper.domain.run.queries import MISSING_ARTEFACTS
 from watchkeeper.domain.run.run import Run
@@ -33,3 +34,25 @@ def artefacts_at_seal(run: Run, blocked: SealBlocked | None, now: datetime) -> l
     lines = tuple(missing[:EVIDENCE_MAX])
     found = Held(MISSING_ARTEFACTS, "H11", Severity.NOTIFY, bool(missing), summary, lines, about)
     return changes_of(run, (found,), now)
+
+
+H11 = Rule(
+    id="H11",
+    title="success with missing artefacts",
+    when=(
+        "A seal is asked for while a successful end, the tracker's finished state, the complete "
+        "final checkpoint, the launch commit or a free tag is missing. Open findings about "
+        "identity (H2), lineage (H2, H17) and numbers (H7, H8) block it as well."
+    ),
+    then=(
+        "The seal is blocked, and each lack is named; of a success it is a finding until a seal "
+        "is verified. A human may waive most of them, by name and under a consent. A stopped run "
+        "lacks its successful end, so only a waiver seals it."
+    ),
+    where="watchkeeper.domain.rules.seal.seal",
+    source=(
+        f"{HERO}, Seal and What Can Go Wrong: Benign-looking success with missing artifacts; "
+        f"{LOOP}, branch: Terminal and successful"
+    ),
+    severity=Severity.NOTIFY,
+)

@@ -10,8 +10,10 @@ from datetime import timedelta
 from itertools import pairwise
 
 from watchkeeper.domain.rules.after_check import verdict
+from watchkeeper.domain.rules.health.liveness import OF_NO_DETECTOR
+from watchkeeper.domain.rules.health.registry import LIVE_RULES
 from watchkeeper.domain.rules.shared.command import Command
-from watchkeeper.domain.rules.whatif.counterfactual_facts import limits_otherwise, seen_otherwise
+from watchkeeper.domain.rules.shared.rule import Limit, Looked
 from watchkeeper.domain.run.check_history import past_check
 from watchkeeper.domain.run.checkpoints import Checkpoint
 from watchkeeper.domain.run.ends import WINDOW_STEPS, Action, DecisionMade
@@ -24,7 +26,10 @@ from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import CheckpointKind, Reading, SourceState
 from watchkeeper.domain.values.causes import CauseClaim, Outlook
 from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.detect_limits import limits_of
 from watchkeeper.domain.values.contract.lane_policy import policy_of
+from watchkeeper.domain.values.contract.live_limits import live_limits_of
+from watchkeeper.domain.values.durations import render_duration
 from watchkeeper.domain.values.instance import Instance
 
 _FAR = 1_000_000
@@ -142,10 +147,39 @@ def _altered(scene: Scene, rule: str) -> list[tuple[str, Scene]]:
 
 def _seen(scene: Scene) -> list[tuple[str, Scene]]:
     """Return copies of the scene with one fact of its check, or one limit, changed."""
-    seen = seen_otherwise(scene.run, scene.instance, scene.check)
-    facts = [(words, _with_check(scene, check)) for words, check in seen]
-    limits = [(words, _with_contract(scene, part)) for words, part in limits_otherwise(scene.run)]
-    return facts + limits
+    at = Looked(scene.run, scene.instance, scene.check, scene.command.now)
+    seen = (alter(at) for alter in _SEEN)
+    facts = [
+        (made[0], _with_check(scene, made[1]))
+        for made in seen
+        if made is not None and made[1] != scene.check
+    ]
+    limits = (_unlimited(scene, one) for rule in LIVE_RULES for one in rule.limits)
+    return facts + [one for one in limits if one is not None]
+
+
+_SEEN = (*(alter for rule in LIVE_RULES for alter in rule.otherwise), *OF_NO_DETECTOR)
+
+
+def _unlimited(scene: Scene, limit: Limit) -> tuple[str, Scene] | None:
+    """Return the scene with a limit at a value that nothing exceeds; none if there is no limit."""
+    contract = contract_of(scene.run)
+    now = {"detect": limits_of, "live": live_limits_of, "watch": _watch_of}[limit.part](contract)
+    said = getattr(now, limit.name)
+    if said is None:
+        return None
+    words = f"{limit.part}.{limit.name} were {limit.way} than {_shown(said)}"
+    return words, _with_contract(scene, {limit.part: {limit.name: limit.never}})
+
+
+def _watch_of(contract: Contract) -> object:
+    return contract.watch
+
+
+def _shown(limit: object) -> str:
+    if isinstance(limit, timedelta):
+        return render_duration(limit)
+    return f"{limit:g}" if isinstance(limit, float) else str(limit)
 
 
 # --- Alterations ---------------------------------------------------------------------------------

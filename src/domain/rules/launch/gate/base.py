@@ -1,12 +1,13 @@
 """The input of every launch rule, and helpers to build its answer."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
 
 from watchkeeper.domain.rules.permits.guarded import GuardedAction, is_live
+from watchkeeper.domain.rules.shared.rule import Rule
 from watchkeeper.domain.run.permits import Approval, Consent, Waiver
 from watchkeeper.domain.values.basic import Reading, SourceState
 from watchkeeper.domain.values.contract.contract import Contract, Lane
@@ -238,3 +239,17 @@ def asked(gate: Gate, source: str) -> Reading | None:
 def has_answered(gate: Gate, source: str) -> bool:
     """Say whether a source gave an answer."""
     return gate_reading_of(gate.facts, source).state is SourceState.FRESH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRule(Rule):
+    """A rule that each launch must pass.
+
+    Attributes:
+        test: Returns its finding.
+        pauses: Its subject is code lineage, output identity or checkpoint policy: a launch of which
+            that is unclear pauses (L16).
+    """
+
+    test: Callable[[Gate], GateFinding]
+    pauses: bool = False

@@ -5,6 +5,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
     TRY_AGAIN,
     UNKNOWN_SOURCE,
     Gate,
+    LaunchRule,
     asked,
     blocked,
     consent_to,
@@ -16,6 +17,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
     unknown_source,
     warned,
 )
+from watchkeeper.domain.rules.shared.rule import HERO
 from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.contract.options import digest_of, image_digests
@@ -215,3 +217,41 @@ def _named_digests(gate: Gate) -> dict[str, str]:
         for digest in image_digests(text):
             found.setdefault(digest, place)
     return found
+
+
+L2 = LaunchRule(
+    id="L2",
+    title="code lineage",
+    when=(
+        "The launch commit is on the contract's branch of its remote, and a local checkout that "
+        "the launch is made from is at that commit and clean. Files that cannot affect training "
+        "do not count. A `working_dir` on Ray is an absolute path on the cluster's machines: "
+        "nobody looks there, and the finding says so."
+    ),
+    then=(
+        "A commit that is not pushed, another branch, another checkout or a dirty tree without a "
+        "consent to its patch blocks; a checkout behind its upstream warns; no answer blocks."
+    ),
+    where=__name__,
+    source=f"{HERO}, Launch and What Can Go Wrong: Wrong code lineage",
+    test=l2,
+    pauses=True,
+)
+
+L8 = LaunchRule(
+    id="L8",
+    title="bundle or container",
+    when=(
+        "What runs is identified where it can differ from the commit, was built from the commit, "
+        "and all images that command and environment name have the stated digest. A package of "
+        "Ray's is one that the cluster holds."
+    ),
+    then=(
+        "A mismatch blocks; digests are compared, never tags. A package that the cluster does not "
+        "hold warns. What is missing blocks a hero run."
+    ),
+    where=__name__,
+    source=f"{HERO}, Launch: runtime package, source bundle, or container identity",
+    test=l8,
+    pauses=True,
+)

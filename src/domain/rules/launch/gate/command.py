@@ -2,12 +2,14 @@
 
 from watchkeeper.domain.rules.launch.gate.base import (
     Gate,
+    LaunchRule,
     blocked,
     inferred,
     missing,
     passed,
 )
 from watchkeeper.domain.rules.launch.gate.configured import config_silence, source_is_nowhere
+from watchkeeper.domain.rules.shared.rule import HERO, LOOP
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.contract.options import (
     is_guessed,
@@ -94,3 +96,31 @@ def l7(gate: Gate) -> GateFinding:
         fix = "name the config key or the line of code that says so"
         return inferred(gate, "L7", "final step", f"{final.value}, from {final.source}", fix)
     return passed("L7", "final step", f"{final.value}, from {final.source}")
+
+
+L1 = LaunchRule(
+    id="L1",
+    title="command and secrets",
+    when=(
+        "The exact command line is stated. No literal secret stands in command, environment or "
+        "any address; secrets are named under `env_from`, and each name is set where the submit "
+        "happens."
+    ),
+    then="A lack or a secret blocks, naming the place and never the secret.",
+    where=__name__,
+    source=f"{HERO}, Launch",
+    test=l1,
+)
+
+L7 = LaunchRule(
+    id="L7",
+    title="final step",
+    when=(
+        "The final step has a source in config or code, which is no progress bar, and command and "
+        "configuration say the same number where they say one."
+    ),
+    then="Anything else blocks; a key that no configuration holds is inferred.",
+    where=__name__,
+    source=f"{HERO}, Launch; {LOOP}, Report Progress",
+    test=l7,
+)

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from watchkeeper.domain.rules.launch.gate.base import (
     Gate,
+    LaunchRule,
     Prior,
     blocked,
     missing,
@@ -16,6 +17,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
     unknown_source,
     warned,
 )
+from watchkeeper.domain.rules.shared.rule import HERO
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.contract.flat import flat
 from watchkeeper.domain.values.contract.options import options_of
@@ -231,3 +233,17 @@ def _change_line(material: Mapping[str, tuple[str, str]], contract: Contract) ->
     ]
     more = len(material) - len(shown)
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+
+
+L14 = LaunchRule(
+    id="L14",
+    title="configuration drift",
+    when=(
+        "On a relaunch command, environment, configuration files and contract are those of the "
+        "instance before. A key that nobody ruled on is material."
+    ),
+    then="A material difference blocks, unless a human approved exactly this plan.",
+    where=__name__,
+    source=f"{HERO}, What Can Go Wrong: Config drift on relaunch",
+    test=l14,
+)

@@ -12,26 +12,26 @@ from watchkeeper.domain.rules.launch.gate.base import (
     missing,
     passed,
 )
-from watchkeeper.domain.rules.launch.gate.code import l2, l8
-from watchkeeper.domain.rules.launch.gate.command import l1, l7, secret_places
-from watchkeeper.domain.rules.launch.gate.drift import l14
-from watchkeeper.domain.rules.launch.gate.identity import l4, l5, l15, l17
-from watchkeeper.domain.rules.launch.gate.people import l9, l11, l12, l13
-from watchkeeper.domain.rules.launch.gate.place import l3, l6, l10
+from watchkeeper.domain.rules.launch.gate.code import L2, L8
+from watchkeeper.domain.rules.launch.gate.command import L1, L7, secret_places
+from watchkeeper.domain.rules.launch.gate.drift import L14
+from watchkeeper.domain.rules.launch.gate.identity import L4, L5, L15, L17
+from watchkeeper.domain.rules.launch.gate.people import L9, L11, L12, L13
+from watchkeeper.domain.rules.launch.gate.place import L3, L6, L10
 from watchkeeper.domain.rules.permits.waivers import waive_blocks
+from watchkeeper.domain.rules.shared.rule import HERO, Rule
 from watchkeeper.domain.values.contract.plan import GateFinding, Verdict
 
 __all__ = ["Gate", "blocks", "covering_approval", "preflight", "secret_places"]
 
-_PAUSING = frozenset({"L2", "L3", "L4", "L5", "L8"})
-"""Rules on code lineage, output identity and checkpoint policy: if unclear, a launch pauses."""
+_TESTED = (L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11, L12, L13, L14, L15, L17)
+
+_PAUSING = frozenset(rule.id for rule in _TESTED if rule.pauses)
 
 
 def preflight(gate: Gate) -> tuple[GateFinding, ...]:
     """Check a plan against every launch rule; one finding for each, in the order of ids."""
-    before = (l1, l2, l3, l4, l5, l6, l7, l8, l9, l10, l11, l12, l13, l14, l15)
-    findings = tuple(rule(gate) for rule in before)
-    last = l17(gate)
+    *findings, last = (rule.test(gate) for rule in _TESTED)
     return waive_blocks((*findings, l16(gate, (*findings, last)), last), gate.waivers)
 
 
@@ -61,3 +61,19 @@ def l16(gate: Gate, findings: tuple[GateFinding, ...]) -> GateFinding:
 
 def _named(findings: list[GateFinding]) -> str:
     return "; ".join(f"{f.rule} {f.subject}" for f in findings)
+
+
+L16 = Rule(
+    id="L16",
+    title="what is inferred",
+    when=(
+        "Whatever was inferred says so; code lineage, checkpoint policy and output identity are "
+        "not left unclear."
+    ),
+    then="What is unclear pauses a hero run; what is inferred warns there.",
+    where=__name__,
+    source=f"{HERO}, Launch: label it as inferred",
+)
+
+LAUNCH_RULES: tuple[Rule, ...] = (*_TESTED, L16)
+"""All rules of the gate."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from watchkeeper.domain.rules.launch.gate.base import (
     Gate,
+    LaunchRule,
     blocked,
     covering_approval,
     inferred,
@@ -17,6 +18,7 @@ from watchkeeper.domain.rules.launch.gate.configured import (
     retention_read,
     retries_read,
 )
+from watchkeeper.domain.rules.shared.rule import HERO
 from watchkeeper.domain.values.contract.contract import Contract, Lane
 from watchkeeper.domain.values.contract.intervals import differs, read_interval, read_number
 from watchkeeper.domain.values.contract.lane_policy import policy_of
@@ -238,3 +240,65 @@ def _configured(contract: Contract, config: Mapping[str, str], name: str) -> flo
             if key.rpartition(".")[2] == option and (number := read_number(value)) is not None:
                 return number
     return None
+
+
+L4 = LaunchRule(
+    id="L4",
+    title="tracker identity",
+    when=(
+        "The tracker's id, display name and resume policy are stated, and by the tracker's own "
+        "word no other run bears the name."
+    ),
+    then=(
+        "Whatever is missing or ambiguous blocks, and so does no answer; a tracker that can never "
+        "be asked, such as W&B offline, warns."
+    ),
+    where=__name__,
+    source=f"{HERO}, Launch",
+    test=l4,
+    pauses=True,
+)
+
+L5 = LaunchRule(
+    id="L5",
+    title="checkpoint retention",
+    when=(
+        "Permanent interval, temporary interval and rollback depth are chosen, and the "
+        "launched configuration and command say the same where they say one."
+    ),
+    then=(
+        "What they contradict blocks; what only they say is inferred. What is missing blocks a "
+        "hero run and warns a daily one; other lanes keep rolling temporary ones and the final "
+        "one. A depth that `policy.temporary_retention` does not mean warns."
+    ),
+    where=__name__,
+    source=f"{HERO}, Launch and Retention",
+    test=l5,
+    pauses=True,
+)
+
+L15 = LaunchRule(
+    id="L15",
+    title="retry owner",
+    when=(
+        "Exactly one owner of retries is named, and it can do them; command and configuration name "
+        "no second one, such as `max_restarts`."
+    ),
+    then=(
+        "Naming none blocks; so does naming an orchestrator that retries nothing by itself. A job "
+        "that would start itself again warns."
+    ),
+    where=__name__,
+    source="operating practice: two retriers make two writers on one output root",
+    test=l15,
+)
+
+L17 = LaunchRule(
+    id="L17",
+    title="lane and cost",
+    when="Six times parameters times tokens is below 1e22 FLOPs, or the lane is hero.",
+    then="More warns until the DRI's own approval acknowledges it.",
+    where=__name__,
+    source=f"{HERO}, rule of thumb of 1e22 model FLOPs",
+    test=l17,
+)

@@ -4,6 +4,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
     TRY_AGAIN,
     UNKNOWN_SOURCE,
     Gate,
+    LaunchRule,
     asked,
     blocked,
     covering_approval,
@@ -15,6 +16,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
     unanswered,
     warned,
 )
+from watchkeeper.domain.rules.shared.rule import HERO
 from watchkeeper.domain.values.contract.contract import Lane, logbook_path_of, logbook_remote_of
 from watchkeeper.domain.values.contract.plan import GateFinding, plan_digest, short
 from watchkeeper.domain.values.observation.gate_facts import HOME, LOGBOOK
@@ -138,3 +140,69 @@ def _kept(gate: Gate, holder: str) -> GateFinding:
         says = f"held by {holder}, and no watch runs in this home now"
         return warned("L13", "watch", says, "start `watchkeeper watch`: until then nobody checks")
     return passed("L13", "watch", f"held by {holder}, which runs in this home")
+
+
+L9 = LaunchRule(
+    id="L9",
+    title="DRI",
+    when=(
+        "A DRI is named, is listed as a human, and launches or approved the launch; else the human "
+        "who launches is taken."
+    ),
+    then=(
+        "Nobody to ask blocks, and so does an agent or a service; who is not listed is inferred. "
+        "A DRI who has not approved blocks hero and daily runs once another "
+        "has, and warns elsewhere."
+    ),
+    where=__name__,
+    source=f"{HERO}, Launch: a DRI",
+    test=l9,
+)
+
+L11 = LaunchRule(
+    id="L11",
+    title="approval",
+    when=(
+        "A human approved this plan, or an earlier one of the same run id, tracker id, output "
+        "root, commit and command, and did not revoke it; or a human waived the approval, for this "
+        "run or ahead for a lane and a requester. An earlier approval covers relaunches by R1, "
+        "unless `policy.approvals` is `each`, and those that a human asked for or answered with; a "
+        "rollback needs its own."
+    ),
+    then="Without it the launch blocks. Agents cannot approve or waive.",
+    where=__name__,
+    source=f"{HERO}, Launch",
+    test=l11,
+)
+
+L12 = LaunchRule(
+    id="L12",
+    title="logbook and issue",
+    when=(
+        "The logbook is on its remote before anything is submitted, and the issue is stated. "
+        "Nothing is pushed before a human approved the launch or waived the approval: until then "
+        "the rule reads `pushed after approval`."
+    ),
+    then=(
+        "A push that fails blocks, and so does a remote without an answer; `issue: none` warns. "
+        "A path that does not end in .md, or lies outside the folders that the home allows, "
+        "blocks, and so does a branch name that git refuses. "
+        "On a relaunch the logbook stands there already, so a remote that is down only warns."
+    ),
+    where=__name__,
+    source=f"{HERO}, Run Record",
+    test=l12,
+)
+
+L13 = LaunchRule(
+    id="L13",
+    title="watch",
+    when=(
+        "A watch is arranged, or declined with a reason; the built-in loop, where it is to hold "
+        "the watch, runs in this home."
+    ),
+    then="A contract that says neither blocks; a declined watch warns, and so does no loop.",
+    where=__name__,
+    source=f"{HERO}, Operating Model",
+    test=l13,
+)

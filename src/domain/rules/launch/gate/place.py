@@ -7,6 +7,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
     TRY_AGAIN,
     UNKNOWN_SOURCE,
     Gate,
+    LaunchRule,
     asked,
     blocked,
     inferred,
@@ -17,6 +18,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
     warned,
 )
 from watchkeeper.domain.rules.shared.refusals import ADOPTABLE
+from watchkeeper.domain.rules.shared.rule import HERO
 from watchkeeper.domain.values.basic import CheckpointFacts, JobState, SourceState
 from watchkeeper.domain.values.contract.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.values.contract.machine_names import is_among, machines_in
@@ -290,3 +292,56 @@ def _shown(has: HardwareFacts | None) -> str:
         return ""
     parts = [f"{count} x {name}" for name, count in sorted(has.accelerators.items())]
     return f"{', '.join(parts)} on {has.machines} machine{'s' if has.machines != 1 else ''}"
+
+
+L3 = LaunchRule(
+    id="L3",
+    title="output root",
+    when=(
+        "The output root is an absolute path or a URL, in the machines' region, and no other live "
+        "instance holds it, or a folder above or below it. A first launch finds no checkpoints "
+        "there, no job under its id, and no file that was written in the last 15 minutes."
+    ),
+    then=(
+        "Anything else blocks, naming the holder or the file. Regions that only names tell warn "
+        "where they differ, and block a hero run."
+    ),
+    where=__name__,
+    source=f"{HERO}, Launch and What Can Go Wrong: Wrong output path",
+    test=l3,
+    pauses=True,
+)
+
+L6 = LaunchRule(
+    id="L6",
+    title="checkpoint to start from",
+    when=(
+        "The path names a numeric step, the store answered, the checkpoint is complete, its "
+        "metadata names the same step, it lies below this run's root, a stated ancestor's, or is "
+        "validated by a recorded run, no recorded run rejected it, left its lineage, or started "
+        "that lineage from a rejected one, and its region is the machines'."
+    ),
+    then=(
+        "Anything else blocks; a store without an answer blocks as `cannot tell`. A lineage that "
+        "is not on record blocks hero and daily runs and warns elsewhere."
+    ),
+    where=__name__,
+    source=f"{HERO}, Launch and Resume And Recovery",
+    test=l6,
+)
+
+L10 = LaunchRule(
+    id="L10",
+    title="hardware",
+    when=(
+        "Type, and slice or node count or topology, are stated, or shown by the command or by the "
+        "orchestrator's machines."
+    ),
+    then=(
+        "Machines of another type warn; a cluster that scales may have none yet. What is missing "
+        "blocks a hero run; what is inferred warns there."
+    ),
+    where=__name__,
+    source=f"{HERO}, Run Record: hardware/topology",
+    test=l10,
+)
