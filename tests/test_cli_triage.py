@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import in_this_process
+from tests.every_row import every_row
 from watchkeeper.adapters.cli.context_keys import REPORTED_MAX, UnknownKeys
 from watchkeeper.adapters.cli.json_lines import numbered
 from watchkeeper.adapters.cli.triaging import LINE_BYTES_MAX
@@ -86,7 +87,7 @@ def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(
     assert told[1:] == ["1 line not answered"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "said"),
     [
         ('"id": 1.5, ', "id: 1.5: expected text or an integer"),
@@ -100,7 +101,7 @@ def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(
         ("", "id: "),
     ],
 )
-@pytest.mark.parametrize("command", ["triage", "judge", "progress"])
+@every_row("command", ["triage", "judge", "progress"])
 def test_an_id_is_text_or_an_integer_at_every_door(command: str, given: str, said: str) -> None:
     asks = {
         "triage": '"text": "step 1"',

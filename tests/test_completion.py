@@ -11,6 +11,7 @@ import click
 import pytest
 
 from bench.status import fill
+from tests.every_row import every_row
 from tests.missing import cannot_have
 from watchkeeper.adapters.cli import COMMANDS, cli, run
 from watchkeeper.adapters.cli.completion import NAMES_MAX, NO_RUN, run_names
@@ -136,7 +137,7 @@ def test_the_name_of_a_run_is_completed_without_the_models_of_events(home: Path)
     assert done.stdout.splitlines() == ["plain,run-00010", "plain,run-00011", "[]"]
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NO_RUN])
+@every_row("name", [name for name in COMMANDS if name not in NO_RUN])
 def test_a_command_that_is_completed_with_runs_takes_a_run_first(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command is not None

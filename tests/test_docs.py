@@ -19,6 +19,7 @@ import click
 import pytest
 
 from tests.domain.samples import clear
+from tests.every_row import every_row
 from watchkeeper.adapters.cli import (
     COMMANDS,
     EXIT_BAD_INPUT,
@@ -107,7 +108,7 @@ def told_commands(text: str) -> Iterator[str]:
     yield from CODE_SPAN.findall(FENCE.sub("", text))
 
 
-@pytest.mark.parametrize("path", PAGES, ids=ids(PAGES))
+@every_row("path", PAGES, ids=ids(PAGES))
 def test_every_command_that_is_told_exists_with_its_options(path: Path) -> None:
     for line in told_commands(path.read_text(encoding="utf-8")):
         for call in re.finditer(r"\bwatchkeeper (\w[\w-]*)([^#|]*)", line):
@@ -198,7 +199,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[-\s]+", "-", heading) for heading in plain}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=ids(PAGES))
+@every_row("path", PAGES, ids=ids(PAGES))
 def test_every_relative_link_leads_somewhere(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     prose = CODE_SPAN.sub("", FENCE.sub("", text))
@@ -240,7 +241,7 @@ WORDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("word", WORDS)
+@every_row("word", WORDS)
 def test_the_glossary_explains_the_word(word: str) -> None:
     assert re.search(rf"^\| {word} \| \S.{{10,}} \|$", page("docs/glossary.md"), re.MULTILINE)
 
@@ -281,7 +282,7 @@ def test_every_phase_has_a_row_in_the_table_of_the_state_diagram() -> None:
 # --- Modules, threads, limits -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", PAGES, ids=ids(PAGES))
+@every_row("path", PAGES, ids=ids(PAGES))
 def test_every_file_that_is_named_exists(path: Path) -> None:
     for span in CODE_SPAN.findall(FENCE.sub("", path.read_text(encoding="utf-8"))):
         for name in re.findall(r"\b(?:src|tests|tools|scripts|docs)/[\w./-]*\w/?", span):
@@ -311,7 +312,7 @@ LIMITS = re.findall(
 )
 
 
-@pytest.mark.parametrize(("place", "name", "value", "unit"), LIMITS)
+@every_row(("place", "name", "value", "unit"), LIMITS)
 def test_a_limit_has_the_value_that_is_told(place: str, name: str, value: str, unit: str) -> None:
     found = constant(place, name)
     assert (found.total_seconds() if isinstance(found, timedelta) else found) == float(value)

@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator
 from tests.domain.given import enveloped
 from tests.domain.samples import check_of
 from tests.domain.strategies import events
+from tests.every_row import every_row
 from tests.published import events_of, make_home
 from watchkeeper.adapters.cli import run
 from watchkeeper.domain.run.envelope import encode
@@ -83,7 +84,7 @@ def test_a_reader_is_told_of_what_is_missing_and_may_meet_what_is_new() -> None:
 # --- Compatibility --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("topic", sorted(type_of))
+@every_row("topic", sorted(type_of))
 def test_a_released_schema_still_holds(topic: str) -> None:
     released = json.loads((RELEASED / f"{topic}.json").read_text(encoding="utf-8"))
     assert breaks(released, event_schema(topic)) == []
@@ -114,7 +115,7 @@ def changed(**fields: Any) -> dict[str, Any]:
     return new
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("new", "says"),
     [
         (changed(b=None), "data.b: the field is gone"),

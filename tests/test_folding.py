@@ -17,6 +17,7 @@ from tests.domain.given import History, enveloped
 from tests.domain.samples import START, check_of
 from tests.domain.stories import story
 from tests.domain.strategies import events
+from tests.every_row import every_row
 from tests.projections.tales import TALES
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.run.checkpoints import CheckpointValidated
@@ -89,7 +90,7 @@ def same(rows: Sequence[Recorded], begin: Run | Unreadable) -> Run | Unreadable:
     return fold_stored(begin, rows)
 
 
-@pytest.mark.parametrize("name", sorted(TALES))
+@every_row("name", sorted(TALES))
 def test_every_tale_is_folded_as_its_models_are(name: str) -> None:
     history = TALES[name]()
     found = same(stored(history.run.slug, history.events), Run(history.run.slug))
@@ -97,7 +98,7 @@ def test_every_tale_is_folded_as_its_models_are(name: str) -> None:
     assert found.version == history.run.version
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@every_row("phase", PHASES)
 def test_every_story_is_folded_as_its_models_are(phase: type[Any]) -> None:
     history = story(phase)
     assert same(stored("x", history.events), Run("x")).version == len(history.events)
@@ -182,7 +183,7 @@ BAD: tuple[tuple[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize(("where", "value"), BAD)
+@every_row(("where", "value"), BAD)
 def test_a_check_that_no_longer_fits_its_model_makes_its_run_unreadable_at_once(
     where: str, value: Any
 ) -> None:

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-import pytest
 from pydantic import JsonValue
 
+from tests.every_row import every_row
 from tests.golden_events import DIGESTS, FOLDER, data_of, digest_of, digests, lacking, path_of
 from watchkeeper.domain.run.chain import GENESIS, chain_hash
 from watchkeeper.domain.run.envelope import Event, decode, encode
@@ -29,19 +29,19 @@ def whole(event: Event) -> Any:
     return json.loads(event.data.model_dump_json(serialize_as_any=True))
 
 
-@pytest.mark.parametrize("topic", EVER)
+@every_row("topic", EVER)
 def test_every_topic_has_a_golden_file(topic: str) -> None:
     says = f"{topic} has no golden file: uv run python -m tests.golden_events"
     assert path_of(topic).exists(), says
 
 
-@pytest.mark.parametrize("topic", sorted(type_of))
+@every_row("topic", sorted(type_of))
 def test_every_field_of_a_topic_says_something_in_one_of_its_golden_files(topic: str) -> None:
     says = f"{topic}: in no golden file stands: uv run python -m tests.golden_events"
     assert lacking(topic) == set(), says
 
 
-@pytest.mark.parametrize("name", sorted(digests()))
+@every_row("name", sorted(digests()))
 def test_a_golden_file_is_never_changed_or_removed(name: str) -> None:
     says = f"{name} was changed: a recorded shape is for ever; write a new version and an upcast"
     assert digest_of(FOLDER / name) == digests()[name], says
@@ -51,7 +51,7 @@ def test_every_golden_file_is_on_the_list() -> None:
     assert {path.name for path in FOLDER.glob("*.json")} == set(digests()), DIGESTS
 
 
-@pytest.mark.parametrize("name", sorted(digests()))
+@every_row("name", sorted(digests()))
 def test_what_was_recorded_reads_today_as_it_was(name: str) -> None:
     document = json.loads((FOLDER / name).read_text())
     topic = document["topic"]

@@ -13,6 +13,7 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import checkpoint, contract, killed, listing
+from tests.every_row import every_row
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli import EXIT_BAD_INPUT
 from watchkeeper.adapters.cli.judging_lines import row_of
@@ -206,7 +207,7 @@ def test_what_the_first_observation_shows_is_the_identity() -> None:
     assert row["escalate"] is True
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("before", "shown", "states", "health"),
     [
         ([RUNNING], {}, {}, "unknown"),
@@ -220,7 +221,7 @@ def test_what_the_first_observation_shows_is_the_identity() -> None:
         ([RUNNING, FAILED], {}, {}, "unhealthy"),
     ],
 )
-@pytest.mark.parametrize("at", ["2026-11-21T02:10:00Z", "2026-11-22T18:00:00Z"])
+@every_row("at", ["2026-11-21T02:10:00Z", "2026-11-22T18:00:00Z"])
 def test_an_unavailable_orchestrator_is_no_end_and_without_any_answer_nobody_can_tell(
     at: str,
     before: list[dict[str, Any]],
@@ -373,7 +374,7 @@ def test_the_page_names_every_field_of_an_answer() -> None:
 # --- Bad lines ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "says"),
     [
         ("nope", "no JSON"),

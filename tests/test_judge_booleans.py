@@ -8,6 +8,7 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import listing
+from tests.every_row import every_row
 from tests.judge_scenes import CHECKPOINTS, Part, trains
 from tests.test_judge_cases import SCRUBBER
 from watchkeeper.adapters.bad_input import BadLine
@@ -61,8 +62,8 @@ FIELDS: list[tuple[Part, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("part", "field", "expected"), FIELDS, ids=[one[1] for one in FIELDS])
-@pytest.mark.parametrize("place", ["observation", "history[0]"])
+@every_row(("part", "field", "expected"), FIELDS, ids=[one[1] for one in FIELDS])
+@every_row("place", ["observation", "history[0]"])
 def test_a_boolean_is_no_number_of_an_observation(
     part: Part, field: str, expected: str, place: str
 ) -> None:
@@ -107,9 +108,7 @@ def _numbers_of(part: type[DetectPart | LivePart]) -> list[tuple[str, str, bool]
     return [(name, at, value) for at in numeric for value in (True, False)]
 
 
-@pytest.mark.parametrize(
-    ("part", "key", "value"), [*_numbers_of(DetectPart), *_numbers_of(LivePart)]
-)
+@every_row(("part", "key", "value"), [*_numbers_of(DetectPart), *_numbers_of(LivePart)])
 def test_no_limit_of_a_detector_is_a_boolean(*, part: str, key: str, value: bool) -> None:
     with pytest.raises(BadLine) as caught:
         judged(contract={part: {key: value}})

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.every_row import every_row
 from tests.judge_scenes import (
     CHECKPOINTS,
     CONTRACT,
@@ -470,7 +471,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@every_row("case", CASES, ids=lambda case: case.name)
 def test_it_is_judged_as_whoever_is_on_call_would(case: Case) -> None:
     hold(case)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.every_row import every_row
 from tests.judge_scenes import (
     CONTRACT,
     ROOT,
@@ -357,7 +358,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@every_row("case", CASES, ids=lambda case: case.name)
 def test_a_sequence_is_judged_as_whoever_is_on_call_would(case: Case) -> None:
     hold(case)
 

@@ -4,7 +4,7 @@ import ast
 import importlib.util
 from pathlib import Path
 
-import pytest
+from tests.every_row import every_row
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -32,6 +32,6 @@ def test_the_clients_that_take_seconds_are_loaded_by_name() -> None:
     assert {"ray.orchestrator", "rpc.client"} <= set(LOADED)
 
 
-@pytest.mark.parametrize("name", LOADED)
+@every_row("name", LOADED)
 def test_a_name_that_is_loaded_is_a_module(name: str) -> None:
     assert importlib.util.find_spec(f"watchkeeper.adapters.{name}") is not None

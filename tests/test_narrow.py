@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from tests.domain.samples import DRI
 from tests.domain.strategies import events
+from tests.every_row import every_row
 from tests.projections.tales import TALES
 from tests.stores import Place
 from watchkeeper import clock
@@ -90,7 +91,7 @@ def test_the_model_is_not_asked_for_what_is_ordinary(monkeypatch: pytest.MonkeyP
             reader.read(recorded(*encode(event.envelope)))
 
 
-@pytest.mark.parametrize("topic", sorted(type_of))
+@every_row("topic", sorted(type_of))
 def test_a_field_that_is_not_in_the_bytes_has_the_default_of_the_model(topic: str) -> None:
     """As in events of an earlier release, before the field was there."""
     model = type_of[topic]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.domain.samples import checkpoint, contract
+from tests.every_row import every_row
 from watchkeeper.adapters.cli.judging_lines import row_of
 from watchkeeper.adapters.judge.lines import answer_line
 from watchkeeper.domain.reading.signatures.matcher import matcher
@@ -74,7 +75,7 @@ def test_a_failing_remote_service_is_relaunched() -> None:
     assert (row["decision"], row["rule"]) == ("relaunch", "R1")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "error",
     [
         "AssertionError: 429 rows have no label",
@@ -120,7 +121,7 @@ def test_no_plain_exception_is_ever_relaunched(
     assert ended_by(*lines)["decision"] != "relaunch"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "label"),
     [
         ("RuntimeError: 503 Server Error: Service Unavailable for url: a.b", NETWORK),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.every_row import every_row
 from watchkeeper.domain.rules.registry import RULES
 
 ROOT = Path(__file__).parents[1]
@@ -72,12 +73,12 @@ def branches(source: str) -> set[str]:
     return set(re.findall(r"\bbranch: ([^;]+)", source))
 
 
-@pytest.mark.parametrize("entry", [*WENT_WRONG, *LOOP])
+@every_row("entry", [*WENT_WRONG, *LOOP])
 def test_an_entry_of_the_procedure_has_a_rule(entry: str) -> None:
     assert rows().get(entry), f"docs/procedure.md has no row with rules for: {entry}"
 
 
-@pytest.mark.parametrize("entry", WENT_WRONG)
+@every_row("entry", WENT_WRONG)
 def test_the_rules_of_an_entry_are_those_that_say_they_are_for_it(entry: str) -> None:
     said = {
         name for name, rule in RULES.items() if f"go wrong: {entry}".lower() in rule.source.lower()
@@ -86,7 +87,7 @@ def test_the_rules_of_an_entry_are_those_that_say_they_are_for_it(entry: str) ->
     assert said <= {*rows()[entry]}
 
 
-@pytest.mark.parametrize("entry", LOOP)
+@every_row("entry", LOOP)
 def test_the_rules_of_a_branch_are_those_that_say_they_are_for_it(entry: str) -> None:
     said = {name for name, rule in RULES.items() if entry in branches(rule.source)}
     assert said == {*rows()[entry]}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from google.cloud import pubsub_v1
 
+from tests.every_row import every_row
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.gcp.commands import making
@@ -98,7 +99,7 @@ _SAMPLES = sorted(
 )
 
 
-@pytest.mark.parametrize("path", _SAMPLES, ids=[path.stem for path in _SAMPLES])
+@every_row("path", _SAMPLES, ids=[path.stem for path in _SAMPLES])
 def test_the_sink_lets_lines_through_that_come_once(path: Path) -> None:
     entry = json.loads(path.read_text())["decoded"]
     written = str(entry["labels"]["agent.googleapis.com/log_file_path"])

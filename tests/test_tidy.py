@@ -5,7 +5,7 @@ import re
 import tokenize
 from pathlib import Path
 
-import pytest
+from tests.every_row import every_row
 
 ROOT = Path(__file__).parents[1]
 MODULE_LINES_MAX = 400
@@ -20,7 +20,7 @@ MODULES = [
 ]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+@every_row("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_and_its_functions_are_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= MODULE_LINES_MAX
@@ -91,7 +91,7 @@ FIRST_LINE_COLUMNS = 80
 DIALECT = re.compile(r"\b(told|tells|aside|beside|anew|whoever|mend|desk|office|stands)\b", re.I)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+@every_row("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_first_line_of_a_module_is_short_and_plain(path: Path) -> None:
     first = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]
     assert first, "a module says what it is"
@@ -102,7 +102,7 @@ def test_the_first_line_of_a_module_is_short_and_plain(path: Path) -> None:
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+@every_row("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_name_has_a_word_of_the_old_dialect(path: Path) -> None:
     with path.open("rb") as source:
         names = {

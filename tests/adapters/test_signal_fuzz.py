@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.adapters.signal_world import SCRUBBER, delivery, index
+from tests.every_row import every_row
 from watchkeeper import clock
 from watchkeeper.adapters.signals import parse_message
 from watchkeeper.adapters.signals.message import Message, open_message
@@ -255,7 +256,7 @@ BIG = {
 }
 
 
-@pytest.mark.parametrize("about", BIG)
+@every_row("about", BIG)
 def test_what_is_huge_ends_soon(about: str) -> None:
     holds(timed(BIG[about](), timedelta(seconds=10)))
 

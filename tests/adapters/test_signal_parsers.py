@@ -36,6 +36,7 @@ from tests.adapters.signal_world import (
     signals,
     with_body,
 )
+from tests.every_row import every_row
 from watchkeeper.adapters.signals import parse_message
 from watchkeeper.adapters.signals.log_lines import PATTERNS
 from watchkeeper.adapters.store.sqlite import open_store
@@ -235,7 +236,7 @@ def test_the_table_names_every_sample() -> None:
     assert set(TABLE) == set(index())
 
 
-@pytest.mark.parametrize("name", TABLE)
+@every_row("name", TABLE)
 def test_a_sample_is_read_as_what_it_is(name: str) -> None:
     found = parsed(name)
     kinds = tuple(one.kind for one in found) if isinstance(found, tuple) else ()
@@ -364,7 +365,7 @@ def test_a_secret_is_taken_out_before_a_line_is_cut() -> None:
         assert secret[:8] not in str(found)
 
 
-@pytest.mark.parametrize("name", [n for n in TABLE if n != "log_secret_in_entrypoint"])
+@every_row("name", [n for n in TABLE if n != "log_secret_in_entrypoint"])
 def test_scrubbing_takes_nothing_from_a_sample_without_secrets(name: str) -> None:
     assert "redacted" not in str(parsed(name))
 
@@ -756,8 +757,8 @@ def test_an_incident_of_a_machine_is_not_told_to_its_whole_cluster() -> None:
     assert found[0].clues == ("instance:2074079198322937303",)
 
 
-@pytest.mark.parametrize("version", ["v1", "v2", "v2alpha1"])
-@pytest.mark.parametrize(
+@every_row("version", ["v1", "v2", "v2alpha1"])
+@every_row(
     ("operation", "severity", "kind"),
     [
         ({"id": "o", "first": True}, "NOTICE", K.OTHER),

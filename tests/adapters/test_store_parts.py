@@ -12,6 +12,7 @@ import pytest
 
 from tests.adapters import stuck_work
 from tests.adapters.test_processes import gone, stuck_in
+from tests.every_row import every_row
 from tests.stores import Place, tamper
 from watchkeeper.adapters.processes import ProcessLost, Say
 from watchkeeper.adapters.store import (
@@ -268,7 +269,7 @@ def walked(rng: random.Random, rows: Rows, part: Part, *, lies: bool) -> Walked 
     return walk(Seen(NAMES, TOPICS), part, pages, row_problems, heads_before)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_row("seed", range(40))
 def test_parts_fit_together_where_one_walk_finds_nothing_and_nowhere_else(seed: int) -> None:
     for number in range(100):
         rng = random.Random(f"{seed} {number}")

@@ -16,6 +16,7 @@ import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from tests.every_row import every_row
 from tests.published import SECRET, Receiver, make_topic, pulled, receiving
 from watchkeeper import clock
 from watchkeeper.adapters.targets.address import TargetMistake, target, targets
@@ -375,7 +376,7 @@ def test_an_address_names_a_target(address: str, kind: type[Any], name: str) -> 
     assert made.name == name
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("address", "says"),
     [
         ("kafka://x", "expected pubsub://"),

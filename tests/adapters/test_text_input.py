@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import in_this_process
+from tests.every_row import every_row
 from watchkeeper.adapters.text_input import NotText, is_binary, text_of
 
 ECC = b"RuntimeError: CUDA error: uncorrectable ECC error encountered"
@@ -48,7 +49,7 @@ def random_bytes(count: int) -> bytes:
     return random.Random(7).randbytes(count)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "what", "unpack"),
     [
         (gzip.compress(LOG), "gzip data", "zcat"),
@@ -73,7 +74,7 @@ def test_a_binary_file_is_refused(given: bytes, what: str, unpack: str) -> None:
     assert (refused.value.what, refused.value.unpack) == (what, unpack)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "read"),
     [
         (b"", b""),

@@ -43,15 +43,15 @@ GENERATED = "Generated from the tests by `python -m scripts.generate_rule_tests`
 
 INTRODUCTION = f"""
 Every rule that finds (H) or decides (R), with what its tests are given and what must follow. A
-cell is a test that goes through `decide` and `evolve` as a watch does. `{TABLES}`
+cell goes through `decide` and `evolve` as a watch does. `{TABLES}`
 fails when a finding or a rule has no row, when a cell is missing, or when this page is another than
 the tests.
 
-A cell runs alone, by its row and its column:
+The cells of a rule run together, and a failure names each cell that fails by its row and column:
 
 ```console
-$ uv run pytest "{TABLES}::test_a_finding[H5-checkpoint_stalled-opens]"
-$ uv run pytest "{TABLES}::test_a_decision[R7-unknown_or_unavailable]"
+$ uv run pytest "{TABLES}::test_a_finding[H5]"
+$ uv run pytest "{TABLES}::test_a_decision[R7]"
 ```
 """
 
@@ -88,11 +88,6 @@ FURTHER = """
 Where tests in `tests/domain` name a rule, besides its rows above: its limits, words, evidence and
 contract. One rule's tests run alone with `-k`, such as `uv run pytest tests/domain -k r7`.
 """
-
-
-def cell_id(column: str) -> str:
-    """Return a column's part of a test's id."""
-    return column.replace(" ", "_")
 
 
 def page() -> str:

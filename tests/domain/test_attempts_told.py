@@ -10,6 +10,7 @@ from tests.domain.ends import attempt
 from tests.domain.given import Answer, History, decided
 from tests.domain.looking import look
 from tests.domain.samples import exited, job, killed
+from tests.every_row import every_row
 from watchkeeper.domain.reading.triage.unscheduled import is_unscheduled
 from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
 from watchkeeper.domain.values.basic import JobFacts, JobState
@@ -60,7 +61,7 @@ def cause(answer: Answer) -> str:
     return answer.the(FailureClassified).cause
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "tries", "lines", "named", "outlook"),
     [
         (FAILED, [PREEMPTED], (), "preemption", Outlook.RETRY),
@@ -189,8 +190,8 @@ NO_SPACE = "OSError: [Errno 28] No space left on device"
 METRIC = "max_grad_norm: inf"
 
 
-@pytest.mark.parametrize("word", [PREEMPTED, LOST, {"worker_failure": True}, BY_A_SENTENCE])
-@pytest.mark.parametrize("lines", [STOP, INTERRUPT, (*INTERRUPT, *STOP), BOTH_RANKS, LIGHTNING])
+@every_row("word", [PREEMPTED, LOST, {"worker_failure": True}, BY_A_SENTENCE])
+@every_row("lines", [STOP, INTERRUPT, (*INTERRUPT, *STOP), BOTH_RANKS, LIGHTNING])
 def test_what_a_signal_raised_where_a_machine_was_taken_is_not_why_it_ended(
     word: dict[str, Any], lines: tuple[str, ...]
 ) -> None:
@@ -199,7 +200,7 @@ def test_what_a_signal_raised_where_a_machine_was_taken_is_not_why_it_ended(
     assert failure.outlook is Outlook.RETRY
 
 
-@pytest.mark.parametrize(
+@every_row(
     "lines",
     [
         OTHER,
@@ -291,8 +292,8 @@ def test_of_what_a_signal_raised_with_no_other_word_a_person_is_asked(
     assert because in decision.because
 
 
-@pytest.mark.parametrize("word", [PREEMPTED, LOST, {"worker_failure": True}, BY_A_SENTENCE])
-@pytest.mark.parametrize(
+@every_row("word", [PREEMPTED, LOST, {"worker_failure": True}, BY_A_SENTENCE])
+@every_row(
     "line",
     [
         "step 2600: loss=2.4 best_val_loss=inf",
@@ -318,8 +319,8 @@ def test_a_machine_that_was_taken_is_the_cause_beside_weaker_lines(
     assert failure.outlook is Outlook.RETRY
 
 
-@pytest.mark.parametrize("word", [PREEMPTED, LOST, BY_A_SENTENCE])
-@pytest.mark.parametrize(
+@every_row("word", [PREEMPTED, LOST, BY_A_SENTENCE])
+@every_row(
     ("lines", "named"),
     [
         (NAME_ERROR, "code_bug"),
@@ -407,7 +408,7 @@ DEMAND = CapacityFacts(
 )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "tries", "named"),
     [
         (UNSCHEDULABLE, [], "capacity_wedge"),

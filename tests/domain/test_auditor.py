@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.domain.auditor import audit
 from tests.domain.given import History, enveloped
 from tests.domain.samples import (
@@ -17,6 +15,7 @@ from tests.domain.samples import (
     job,
 )
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
 from watchkeeper.domain.rules.operator.commands import Acknowledge, Stop
 from watchkeeper.domain.run.ends import Action, DecisionMade, RunStopped
@@ -91,7 +90,7 @@ BREACHES: list[tuple[str, list[Event]]] = [
 ]
 
 
-@pytest.mark.parametrize(("number", "events"), BREACHES)
+@every_row(("number", "events"), BREACHES)
 def test_the_auditor_sees_each_breach(number: str, events: list[Event]) -> None:
     assert any(breach.startswith(f"{number}:") for breach in audit(events)), audit(events)
 
@@ -122,6 +121,6 @@ def test_an_end_that_the_orchestrator_did_not_call_is_a_breach() -> None:
     assert "1: i1 ends on unknown at event 11" in audit(with_fact(ended))
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@every_row("phase", PHASES)
 def test_the_auditor_is_silent_about_every_story(phase: type[Phase]) -> None:
     assert audit(story(phase).events) == []

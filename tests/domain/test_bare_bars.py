@@ -1,7 +1,6 @@
 """Which bars without a word are training's, as Hugging Face's `Trainer` prints both kinds."""
 
-import pytest
-
+from tests.every_row import every_row
 from watchkeeper.domain.reading.progress.bare_bars import bare_maxima, read_bare, read_in
 from watchkeeper.domain.reading.progress.lines import Line
 from watchkeeper.domain.reading.progress.progress import Progress, parse_progress
@@ -15,7 +14,7 @@ def bare(step: int, maximum: int = 5155) -> str:
     return f" {100 * step // maximum}%|███▌      | {step}/{maximum} [04:48<02:46,  4.15it/s]"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("lines", "final", "maxima"),
     [
         # Beside losses.

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.every_row import every_row
 from watchkeeper.domain.run.chain import GENESIS, Head, chain_hash, follow
 
 Made = tuple[str, str, int, str, bytes, bytes]
@@ -57,8 +58,8 @@ def test_streams_are_followed_beside_each_other_page_by_page() -> None:
     }
 
 
-@pytest.mark.parametrize("place", range(4))
-@pytest.mark.parametrize(
+@every_row("place", range(4))
+@every_row(
     ("column", "other"),
     [(1, "run/x"), (2, 7), (3, "t.2"), (4, b"{ }"), (5, bytes(32))],
     ids=["stream", "version", "topic", "state", "hash"],

@@ -22,6 +22,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.reading.log_tail import EVIDENCE_MAX, LINE_MAX
 from watchkeeper.domain.reading.metrics.latest_metrics import METRICS_MAX
 from watchkeeper.domain.rules.shared.refusals import Refusal
@@ -46,7 +47,7 @@ def checked(history: History, *args: Any, **facts: Any) -> CheckRecorded:
 # --- Progress ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("facts", "progress"),
     [
         ({"step": 1200}, Progress(step=1200, source="tracker")),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from tests.domain.samples import ROOT, SLUG, contract, plan
+from tests.every_row import every_row
 from watchkeeper.domain.values.contract.contract import (
     Contract,
     cadence_of,
@@ -32,7 +33,7 @@ from watchkeeper.domain.values.places import contract_root
 SECOND = timedelta(seconds=1)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "changes",
     [
         {"run": "Upper"},

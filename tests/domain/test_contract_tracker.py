@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.every_row import every_row
 from watchkeeper.domain.values.contract.tracker import TrackerPart, tracker_place
 
 ONLINE: dict[str, Any] = {"kind": "wandb", "entity": "acme", "project": "grug", "id": "r1"}
@@ -35,7 +36,7 @@ def test_wandb_is_found_online_or_offline(fields: dict[str, Any], place: str) ->
     assert tracker_place(TrackerPart(**fields)) == place
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "says"),
     [
         ({}, "url: expected the path or URL of the metrics file"),

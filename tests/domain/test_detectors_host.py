@@ -20,6 +20,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.operator.commands import Acknowledge
 from watchkeeper.domain.rules.registry import RULES
 from watchkeeper.domain.run.ends import DecisionMade
@@ -107,7 +108,7 @@ def test_h15_without_an_answer_nothing_opens() -> None:
 # --- H10 -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("lines", "final_step", "kinds"),
     [
         ([], 5155, []),

@@ -25,6 +25,7 @@ from tests.domain.training import (
     training,
     wobble,
 )
+from tests.every_row import every_row
 from watchkeeper.domain.run.evolve.evolve import evolve
 from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.run.run import Run
@@ -280,7 +281,7 @@ def test_h7_reads_a_nan_whose_step_stands_above_it(block: list[str]) -> None:
 MEGATRON = " iteration {}/ 5000 | lm loss: {} | loss scale: {} | grad norm: {} |{}"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("lines", "metric"),
     [
         (["{'loss': nan, 'grad_norm': 1.2, 'epoch': 0.1}"], "loss"),
@@ -384,10 +385,8 @@ def bare(count: int) -> list[str]:
 NO_TRACKER = ("history", "tracker")
 
 
-@pytest.mark.parametrize(
-    "gone", [NO_TRACKER, ("history",), ()], ids=["no tracker", "values", "all"]
-)
-@pytest.mark.parametrize(
+@every_row("gone", [NO_TRACKER, ("history",), ()], ids=["no tracker", "values", "all"])
+@every_row(
     ("tails", "last"),
     [
         ([["step=901 loss=nan", *printed(902, 902 + count)] for count in (5, 29, 30)], 3),

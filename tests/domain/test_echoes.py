@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.every_row import every_row
 from watchkeeper.domain.reading.signatures.scanner import Scanner
 from watchkeeper.domain.reading.tracebacks import raised_in, small_bug
 from watchkeeper.domain.reading.triage.claiming import claims_in
@@ -34,9 +35,9 @@ def root(lines: list[str]) -> str:
     return claims[0].label if claims else ""
 
 
-@pytest.mark.parametrize("prefix", PREFIXES)
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("echo", ECHOES)
+@every_row("prefix", PREFIXES)
+@every_row("error", ERRORS)
+@every_row("echo", ECHOES)
 def test_the_line_that_a_frame_repeats_names_no_class(echo: str, error: str, prefix: str) -> None:
     plain = [HEADER, OWN, f"    {echo}", error]
     with_carets = [HEADER, OWN, f"    {echo}", "    ~~~~~~^^^^^^^", error]
@@ -45,20 +46,20 @@ def test_the_line_that_a_frame_repeats_names_no_class(echo: str, error: str, pre
         assert [one.label for one in told] == ["code_bug"], told
 
 
-@pytest.mark.parametrize("prefix", PREFIXES)
-@pytest.mark.parametrize("echo", ECHOES)
+@every_row("prefix", PREFIXES)
+@every_row("echo", ECHOES)
 def test_nor_do_further_lines_of_a_statement(echo: str, prefix: str) -> None:
     lines = [HEADER, OWN, "    report(", "    ~~~~~~^", f"        {echo},", "        ^^^^", "    )",
              "NameError: name 'smaple' is not defined"]  # fmt: skip
     assert [one.label for one in claims_in([prefix + line for line in lines])] == ["code_bug"]
 
 
-@pytest.mark.parametrize("echo", ECHOES)
+@every_row("echo", ECHOES)
 def test_nor_where_the_traceback_was_cut(echo: str) -> None:
     assert not claims_in([HEADER, OWN, f"    {echo}"])
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("frames", "error", "label"),
     [
         (["wandb/sdk/wandb_run.py"], "KeyError: 'project'", "wandb_error"),

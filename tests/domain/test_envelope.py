@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.domain.given import enveloped
 from tests.domain.samples import DRI, SLUG, START, check_of
 from tests.domain.strategies import events
+from tests.every_row import every_row
 from watchkeeper.domain.run.envelope import Envelope, Undecodable, decode, encode
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.operator import NoteAdded
@@ -77,7 +78,7 @@ def changed(**changes: Any) -> bytes:
     return json.dumps({**document, **changes}).encode()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("topic", "state", "why"),
     [
         (

@@ -12,6 +12,7 @@ from tests.domain.given import History, enveloped, given
 from tests.domain.samples import SLUG, check_of, contract, killed, listing, succeeded
 from tests.domain.stories import story
 from tests.domain.strategies import QUESTIONS, RUN_EVENTS, events, times
+from tests.every_row import every_row
 from watchkeeper.domain.run.checkpoints import CheckpointRejected
 from watchkeeper.domain.run.ends import DecisionMade, RunAbandoned, RunFinished, RunStopped
 from watchkeeper.domain.run.envelope import Event
@@ -160,7 +161,7 @@ INSTANCE_ENDED = InstanceEnded(instance="i1", job=killed(), step=1100)
 REFUSED = LaunchRefused(instance="i1", submission_id="x", reason="no")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("phase", "data"),
     [
         # A terminal fact is written once.
@@ -203,7 +204,7 @@ def test_an_event_that_cannot_have_happened_is_unreadable(
 # --- What fits -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
+@every_row("phase", PHASES, ids=lambda phase: phase.__name__)
 def test_folding_a_history_again_gives_the_same_run(phase: type[Phase]) -> None:
     history = story(phase)
     assert fold(SLUG, history.events) == history.run

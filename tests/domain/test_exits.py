@@ -1,9 +1,8 @@
-import pytest
-
+from tests.every_row import every_row
 from watchkeeper.domain.values.exits import exit_facts
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("code", "exit_code", "signal"),
     [
         (None, None, None),

@@ -17,6 +17,7 @@ from tests.domain.samples import (
     half_written,
     plan,
 )
+from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.gate.gate import (
     Gate,
     blocks,
@@ -94,7 +95,7 @@ BLOCKED: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "provenance", "changes", "says"), BLOCKED)
+@every_row(("rule", "provenance", "changes", "says"), BLOCKED)
 def test_what_is_missing_or_wrong_blocks_by_name_and_says_what_to_do(
     rule: str, provenance: str, changes: dict[str, Any], says: str
 ) -> None:

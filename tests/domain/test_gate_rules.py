@@ -29,6 +29,7 @@ from tests.domain.samples import (
     plan,
     readings,
 )
+from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch
 from watchkeeper.domain.rules.launch.gate.base import Prior
 from watchkeeper.domain.rules.launch.gate.drift import about
@@ -227,7 +228,7 @@ ROWS: list[Row] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "changes", "facts", "verdict", "provenance", "says"), ROWS)
+@every_row(("rule", "changes", "facts", "verdict", "provenance", "says"), ROWS)
 def test_a_rule_says_what_it_found_where_it_comes_from_and_what_to_do(
     rule: str, changes: dict[str, Any], facts: GateFacts, verdict: str, provenance: str, says: str
 ) -> None:
@@ -369,7 +370,7 @@ NONE: dict[str, str] = {}
 COMMAND = ("train", "--lr", "3e-4", "--log-level", "info", "--fast")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("after", "config", "verdict", "says"),
     [
         ({}, NONE, "pass", "the same as i1"),
@@ -395,7 +396,7 @@ def test_unintended_drift_blocks_a_relaunch(
     assert says in finding.says
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("key", "what"),
     [
         ("config.trainer.train_batch_size", "batch size"),

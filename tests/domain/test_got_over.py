@@ -5,6 +5,7 @@ import pytest
 from tests.domain.decision_scenes import KEEP, trained
 from tests.domain.looking import look
 from tests.domain.samples import exited
+from tests.every_row import every_row
 from watchkeeper.domain.reading.signatures.model import Label
 from watchkeeper.domain.reading.triage.log_verdict import triage_text
 from watchkeeper.domain.reading.triage.transient_errors import STEPS_MIN, Ending, ending_of
@@ -26,7 +27,7 @@ def steps(count: int, first: int = 3000) -> list[str]:
     return [f"step={first + 10 * at} loss=2.1" for at in range(count)]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("early", "end", "label"),
     [
         *(

@@ -4,10 +4,9 @@ from dataclasses import replace
 from itertools import chain, combinations
 from typing import Any
 
-import pytest
-
 from tests.domain.samples import START, check_of
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.ends.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.run.ends import Failure, HypothesesJudged, Judgement, Stake
 from watchkeeper.domain.run.phases import Running
@@ -83,8 +82,8 @@ TABLE: dict[str, tuple[End, End, set[Hypothesis], set[Hypothesis]]] = {
 """By outcome: the end before, the end of the relaunch, what is out, what would be seen again."""
 
 
-@pytest.mark.parametrize("stake", STAKES, ids=lambda stake: "-".join(stake) or "nothing")
-@pytest.mark.parametrize("outcome", TABLE)
+@every_row("stake", STAKES, ids=lambda stake: "-".join(stake) or "nothing")
+@every_row("outcome", TABLE)
 def test_an_end_rules_out_what_the_outcome_tells_and_in_what_alone_is_left(
     stake: tuple[Hypothesis, ...], outcome: str
 ) -> None:
@@ -97,7 +96,7 @@ def test_an_end_rules_out_what_the_outcome_tells_and_in_what_alone_is_left(
     assert judged.evidence[0] == "event 1"
 
 
-@pytest.mark.parametrize("stake", STAKES, ids=lambda stake: "-".join(stake) or "nothing")
+@every_row("stake", STAKES, ids=lambda stake: "-".join(stake) or "nothing")
 def test_training_past_the_place_rules_out_what_is_deterministic(
     stake: tuple[Hypothesis, ...],
 ) -> None:
@@ -111,8 +110,8 @@ def test_training_past_the_place_rules_out_what_is_deterministic(
     assert not judged_by_progress(run, check_of(instance="i2", progress=near))
 
 
-@pytest.mark.parametrize("cause", CAUSES)
-@pytest.mark.parametrize("outcome", TABLE)
+@every_row("cause", CAUSES)
+@every_row("outcome", TABLE)
 def test_the_fabric_is_never_ruled_out_and_only_alone_ruled_in(cause: str, outcome: str) -> None:
     (step, was), (again, then), *_ = TABLE[outcome]
     stake = CAUSES[cause].hypotheses

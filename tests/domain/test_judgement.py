@@ -25,6 +25,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.ends.commands import Revise
 from watchkeeper.domain.rules.ends.live import answer_to
 from watchkeeper.domain.rules.ends.resume_proof import resume_shown
@@ -130,8 +131,8 @@ LIVE = {rule.id: rule for rule in LIVE_RULES}
 # --- R17: a finding while the instance lives ------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", sorted(LIVE))
-@pytest.mark.parametrize("severity", Severity)
+@every_row("rule", sorted(LIVE))
+@every_row("severity", Severity)
 def test_r17_tells_of_each_finding_as_loudly_as_it_is_and_does_nothing(
     rule: str, severity: Severity
 ) -> None:

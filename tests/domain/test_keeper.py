@@ -6,6 +6,7 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import DRI, contract, job, killed, listing
+from tests.every_row import every_row
 from watchkeeper.domain.rules.ends.commands import Revise
 from watchkeeper.domain.rules.operator.commands import Acknowledge
 from watchkeeper.domain.run.ends import FailureClassified
@@ -103,7 +104,7 @@ def cleared_signature(reason: str) -> FindingCleared:
     return FindingCleared(kind="log_signature", rule="H13", reason=reason)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("before", "cause", "counts"),
     [
         # What the log showed was this, or something else.

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.every_row import every_row
 from watchkeeper.domain.reading.signatures.model import Label
 from watchkeeper.domain.reading.triage.log_verdict import triage_text
 
@@ -19,8 +20,8 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("line", ERRORS)
-@pytest.mark.parametrize("after", ["", "2026-11-21 02:35:01 | INFO | trainer:main:13 - bye\n"])
+@every_row("line", ERRORS)
+@every_row("after", ["", "2026-11-21 02:35:01 | INFO | trainer:main:13 - bye\n"])
 def test_an_error_that_nothing_explains_at_the_end_is_unknown(line: str, after: str) -> None:
     found = triage_text(f"{INFO}{line}\n{after}")
     assert (found.label, found.outlook.value) == (Label.UNKNOWN, "ask")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.every_row import every_row
 from watchkeeper.domain.reading.tracebacks import raised_in
 from watchkeeper.domain.reading.triage.claiming import claims_in
 from watchkeeper.domain.values.causes import CauseClaim, Outlook
@@ -74,16 +75,16 @@ def root(lines: list[str]) -> CauseClaim:
     return claims_in(lines)[0]
 
 
-@pytest.mark.parametrize("peer", [*PEERS, *OF_PROCESSES])
-@pytest.mark.parametrize("error", ERRORS)
+@every_row("peer", [*PEERS, *OF_PROCESSES])
+@every_row("error", ERRORS)
 def test_an_error_of_one_rank_is_the_cause_of_what_its_peers_say(error: str, peer: str) -> None:
     found = root([*trace(error), peer])
     assert (found.label, found.outlook, found.line) == ("code_bug", Outlook.ASK, error)
 
 
-@pytest.mark.parametrize(("own", "other"), PREFIXES)
-@pytest.mark.parametrize("peers", [[NCCL], [C10D, REMOTE], [JAX]])
-@pytest.mark.parametrize("error", ["KeyError: 'input_idz'", "ValueError: bad shard"])
+@every_row(("own", "other"), PREFIXES)
+@every_row("peers", [[NCCL], [C10D, REMOTE], [JAX]])
+@every_row("error", ["KeyError: 'input_idz'", "ValueError: bad shard"])
 def test_what_stands_before_a_line_of_a_rank_hides_no_error(
     error: str, peers: list[str], own: str, other: str
 ) -> None:
@@ -92,7 +93,7 @@ def test_what_stands_before_a_line_of_a_rank_hides_no_error(
     assert found.line.endswith(error)
 
 
-@pytest.mark.parametrize("own", [own for own, _ in PREFIXES])
+@every_row("own", [own for own, _ in PREFIXES])
 def test_where_a_rank_raised_is_read_behind_its_prefix(own: str) -> None:
     found = raised_in(trace("KeyError: 'input_idz'", own))
     assert found is not None
@@ -116,8 +117,8 @@ def test_a_claim_names_the_rank_that_printed_it(line: str, task: str) -> None:
     assert root([line]).task == task
 
 
-@pytest.mark.parametrize("peer", PEERS)
-@pytest.mark.parametrize("prefix", ["", "[rank0]: ", "(rank0) "])
+@every_row("peer", PEERS)
+@every_row("prefix", ["", "[rank0]: ", "(rank0) "])
 def test_a_lost_peer_alone_is_a_distributed_failure(prefix: str, peer: str) -> None:
     found = root([prefix + peer])
     assert found.label == "collective_hang"
@@ -142,8 +143,8 @@ def test_what_names_a_network_or_a_machine_still_does(line: str, label: str) -> 
     assert (found.label, found.outlook) == (label, Outlook.RETRY)
 
 
-@pytest.mark.parametrize("peer", [NCCL, WATCHDOG, JAX])
-@pytest.mark.parametrize(
+@every_row("peer", [NCCL, WATCHDOG, JAX])
+@every_row(
     "machine",
     [
         "no heartbeat from host tr-0-11 for 300 s, removing it",

@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.every_row import every_row
 from watchkeeper.domain.reading.nonfinite_sentences import says_no_number
 
 
-@pytest.mark.parametrize(
+@every_row(
     "line",
     [
         "Loss is nan, stopping",
@@ -64,7 +65,7 @@ def test_a_sentence_says_it(line: str) -> None:
     assert says_no_number(line)[0]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "line",
     [
         "0 nan iterations",

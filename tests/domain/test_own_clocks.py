@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.domain.samples import START, checkpoint, job, listing, tracker
+from tests.every_row import every_row
 from watchkeeper.domain.reading.own_clocks import own_clock
 from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.observation.sources import (
@@ -26,7 +27,7 @@ def tried(**times: Any) -> AttemptFacts:
     return AttemptFacts(task="0", state=AttemptState.RUNNING, **times)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("answer", "clock"),
     [
         (None, None),

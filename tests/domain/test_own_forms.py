@@ -6,6 +6,7 @@ import math
 import pytest
 from click.testing import CliRunner
 
+from tests.every_row import every_row
 from watchkeeper.adapters.cli.progressing import progress as door
 from watchkeeper.domain.reading.progress.lines import read_line
 from watchkeeper.domain.reading.progress.progress import parse_progress, progress_at
@@ -25,7 +26,7 @@ MAXTEXT = (
 EASYDEL = "{'train': {'epoch': 0.1, 'loss': 2.31, 'train_step': 120, 'z_loss': None}}"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "said"),
     [
         ("1|100|Loss: 2.3456", ("torchtune", 100, None, 2.3456, None, 1)),
@@ -89,7 +90,7 @@ def test_an_evaluation_is_no_progress(text: str) -> None:
     assert (line.phase, line.step) == ("evaluation", None)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "1|100|Loss",

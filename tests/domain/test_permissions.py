@@ -25,6 +25,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.commands import (
     AdoptInstance,
     AmendContract,
@@ -283,7 +284,7 @@ FORBIDDEN: list[tuple[type, type[RunCommand], dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("phase", "kind", "said", "name", "target"), FORBIDDEN)
+@every_row(("phase", "kind", "said", "name", "target"), FORBIDDEN)
 def test_an_agent_s_attempt_is_refused_and_recorded_once_a_day(
     phase: Any, kind: type[RunCommand], said: dict[str, Any], name: str, target: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.domain.given import History, decided
 from tests.domain.samples import DRI, KEPT, check_of, contract, exited, job, killed, node_lost
+from tests.every_row import every_row
 from watchkeeper.domain.reading.triage.classify import classify
 from watchkeeper.domain.reading.triage.memory import OUT_OF_MEMORY
 from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
@@ -45,7 +46,7 @@ def _memory_ends(history: History, step: int, error: str = CUDA) -> tuple[Action
 # --- Which ends are known to be for want of memory ------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "lines", "cause"),
     [
         (exited(1), _traced(CUDA), "hbm_oom"),

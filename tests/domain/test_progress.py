@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from tests.every_row import every_row
 from watchkeeper.domain.reading.progress.progress import (
     Progress,
     StartupProof,
@@ -16,7 +17,7 @@ LEVANTER = (
 )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("count", "step", "uncertainty", "maximum"),
     [
         ("1.86kit/2.38kit", 1860, 5, None),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.every_row import every_row
 from watchkeeper.domain.reading.progress.lines import read_line
 from watchkeeper.domain.reading.progress.numbers import Count, shown_count
 from watchkeeper.domain.reading.progress.progress import Progress, parse_progress
@@ -44,8 +45,8 @@ BETWEEN = ["=", ": "]
 AFTER = ["", " loss=2.3"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("printed", "said"), COUNTS)
+@every_row("name", NAMES)
+@every_row(("printed", "said"), COUNTS)
 def test_a_count_reads_alike_under_each_name(
     name: str, printed: str, said: tuple[object, ...]
 ) -> None:
@@ -55,8 +56,8 @@ def test_a_count_reads_alike_under_each_name(
         assert (line.step, line.uncertainty, line.maximum, line.maximum_exact) == said, text
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("printed", UNSURE)
+@every_row("name", NAMES)
+@every_row("printed", UNSURE)
 def test_a_count_that_cannot_be_read_tells_no_step(name: str, printed: str) -> None:
     for text in (f"{name}{sign}{printed}{after}" for sign in BETWEEN for after in AFTER):
         line = read_line(text)
@@ -76,7 +77,7 @@ def test_a_count_of_json_reads_as_one_of_a_line(key: str) -> None:
         assert read_line(json.dumps({key: printed, "loss": 2.3})) is None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "progress"),
     [
         ("iteration 99/999 | global_step: 1.10k", (1100, 5, None)),
@@ -106,7 +107,7 @@ def test_what_a_count_in_another_form_tells(text: str, progress: tuple[object, .
     assert (shown.step, shown.uncertainty, shown.maximum) == progress
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "iteration 99/999 | global_step: 1x | loss: 2",

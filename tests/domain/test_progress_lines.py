@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from tests.every_row import every_row
 from watchkeeper.domain.reading.progress.lines import Line, in_epoch_of, read_line
 from watchkeeper.domain.reading.progress.progress import parse_progress
 
@@ -99,7 +100,7 @@ TRAINING = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), TRAINING)
+@every_row(("text", "said"), TRAINING)
 def test_a_line_of_training_is_read(text: str, said: tuple[object, ...]) -> None:
     line = read_line(text)
     assert line is not None
@@ -153,7 +154,7 @@ def test_a_bar_that_has_not_begun_shows_its_maximum(
     assert (line.maximum, line.maximum_exact) == (maximum, exact)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "Evaluating: 120it [00:41,  2.9it/s]",
@@ -269,7 +270,7 @@ FAIRSEQ = (
 OLMO = "2026-01-01 10:00:00.123 host:0 olmo.train:1005 INFO [step=100/739328,epoch=0]"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "epoch", "step", "maximum", "of_the_run"),
     [
         ("Epoch 3/10: step 100/200", 3, 100, 200, 500),
@@ -305,7 +306,7 @@ def test_a_step_of_an_epoch_is_told_from_one_of_the_run(
     assert progress.maximum is None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "epoch", "step", "maximum"),
     [
         (OLMO, 0, 100, 739_328),

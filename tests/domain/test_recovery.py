@@ -31,6 +31,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
 from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch, Stop
 from watchkeeper.domain.rules.permits.commands import GiveConsent
@@ -388,10 +389,8 @@ def test_a_stop_before_the_launch_says_who_and_why() -> None:
     assert answer.the(DecisionMade).because.endswith("by dri: the loss diverges")
 
 
-@pytest.mark.parametrize("lane", list(Lane))
-@pytest.mark.parametrize(
-    "said", ["", "cancelled", "Job cancelled via API", "Parent job was terminated"]
-)
+@every_row("lane", list(Lane))
+@every_row("said", ["", "cancelled", "Job cancelled via API", "Parent job was terminated"])
 def test_a_stop_that_nobody_on_record_asked_for_is_asked_about(lane: Lane, said: str) -> None:
     history = History().launch(contract(lane=lane)).train(1100)
     answer = history.fail(job(JobState.STOPPED, message=said), found=KEPT)
@@ -416,10 +415,10 @@ def test_a_stop_right_after_a_submit_is_to_be_confirmed(wait: int, says: str) ->
     assert says in answer.the(DecisionMade).because
 
 
-@pytest.mark.parametrize(
+@every_row(
     "end", [job(JobState.STOPPED), killed(9), node_lost(), job(JobState.FAILED, exit_code=1)]
 )
-@pytest.mark.parametrize(("step", "found"), [(5155, KEPT), (6000, KEPT), (5154, listing(5155))])
+@every_row(("step", "found"), [(5155, KEPT), (6000, KEPT), (5154, listing(5155))])
 def test_an_end_at_or_beyond_the_final_step_is_verified_and_never_relaunched(
     end: JobFacts, step: int, found: Any
 ) -> None:

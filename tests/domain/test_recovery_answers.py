@@ -12,6 +12,7 @@ from tests.domain.given import History
 from tests.domain.rule_page import DECISION_ROWS
 from tests.domain.rule_tables import DECISION_COLUMNS, Cell, Told
 from tests.domain.samples import DRI
+from tests.every_row import every_row
 from watchkeeper.domain.rules.operator.commands import Acknowledge
 from watchkeeper.domain.rules.permits.commands import GiveConsent
 from watchkeeper.domain.rules.permits.guarded import open_proposals
@@ -48,9 +49,9 @@ def consent_all(history: History) -> None:
         history.tell(GiveConsent(now=history.now, actor=DRI, proposal=proposal.name))
 
 
-@pytest.mark.parametrize("consents", [False, True], ids=["unasked", "consented"])
-@pytest.mark.parametrize("answer", ANSWERS)
-@pytest.mark.parametrize("cell", cells(), ids=lambda cell: cell.words)
+@every_row("consents", [False, True], ids=["unasked", "consented"])
+@every_row("answer", ANSWERS)
+@every_row("cell", cells(), ids=lambda cell: cell.words)
 def test_every_question_of_the_table_takes_every_answer(
     cell: Cell, answer: Said, *, consents: bool
 ) -> None:

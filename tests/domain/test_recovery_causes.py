@@ -22,6 +22,7 @@ from tests.domain.samples import (
     node_lost,
 )
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.reading.named_places import bad_nodes
 from watchkeeper.domain.rules.ends.commands import ReportFix
 from watchkeeper.domain.rules.operator.commands import Acknowledge, AnnounceAct, RequestRelaunch
@@ -106,7 +107,7 @@ def test_r4_is_asked_about_in_a_planned_pause_and_without_the_store_too() -> Non
 # --- R5 and R12: a small bug, its fix, and the same error after it --------------------------------
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("lines", "rule"),
     [
         (NAME_ERROR, "R5"),
@@ -245,7 +246,7 @@ def test_r12_says_nothing_where_no_fix_was_made() -> None:
 # --- R6, R8, R11, R14 -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("cause", "outlook", "expected"),
     [
         ("data_error", None, (Action.ESCALATE, "R6")),

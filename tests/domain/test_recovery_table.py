@@ -7,10 +7,9 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-import pytest
-
 from tests.domain.given import History
 from tests.domain.samples import KEPT, START, contract, exited
+from tests.every_row import every_row
 from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.recovery import RELAUNCHING, TABLE, recover
 from watchkeeper.domain.rules.permits.guarded import GuardedAction
@@ -210,8 +209,8 @@ def test_a_row_of_the_table_decides_only_by_the_rules_that_it_names() -> None:
     assert met == {rule.id for row in TABLE for rule in row.rules} - {"R13"}
 
 
-@pytest.mark.parametrize("cause", CAUSES)
-@pytest.mark.parametrize("outlook", OUTLOOKS)
+@every_row("cause", CAUSES)
+@every_row("outlook", OUTLOOKS)
 def test_an_outlook_is_never_bolder_than_its_cause_allows(cause: str, outlook: Outlook) -> None:
     order = list(Outlook)
     decided = cautious(cause, outlook)
@@ -222,7 +221,7 @@ def test_an_outlook_is_never_bolder_than_its_cause_allows(cause: str, outlook: O
         assert decided is Outlook.NEVER
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("cause", "expected"),
     [
         ("preemption", (Action.RELAUNCH, "R1")),

@@ -9,6 +9,7 @@ from tests.domain.given import History
 from tests.domain.looking import look, steps
 from tests.domain.samples import contract, killed, listing
 from tests.domain.stories import story
+from tests.every_row import every_row
 from tests.projections.tales import TALES, recorded
 from watchkeeper.domain.rules.health.stall_again import liveness_again
 from watchkeeper.domain.rules.whatif.rejudging import Change, Rejudged, rejudge
@@ -41,7 +42,7 @@ def decisions(one: Rejudged) -> tuple[list[DecisionMade], list[DecisionMade]]:
     )
 
 
-@pytest.mark.parametrize("tale", TALES)
+@every_row("tale", TALES)
 def test_today_s_rules_say_of_every_recorded_check_what_was_recorded(tale: str) -> None:
     assert [one for one in judged(tale) if one.differs] == []
 
@@ -123,7 +124,7 @@ def _named(one: Changed) -> tuple[list[str], list[str]]:
 # --- Another limit of a standstill ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tale", TALES)
+@every_row("tale", TALES)
 def test_a_record_holds_all_that_the_verdict_on_a_standstill_rests_on(tale: str) -> None:
     events = recorded(TALES[tale]())
     run = Run(events[0].stream.removeprefix("run/"))

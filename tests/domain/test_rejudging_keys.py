@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, get_args
 
-import pytest
 from pydantic import BaseModel
 
 from tests.domain.given import History
@@ -25,6 +24,7 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from tests.domain.training import training, wobble
+from tests.every_row import every_row
 from tests.projections.tales import TALES, recorded
 from watchkeeper.domain.rules.whatif.rejudging import rejudge
 from watchkeeper.domain.rules.whatif.rejudging_keys import (
@@ -251,7 +251,7 @@ def test_every_part_of_a_contract_is_policy_or_named_as_none() -> None:
         assert said.endswith(f"; what can: {', '.join(JUDGING_PARTS)}")
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@every_row("name", JUDGED)
 def test_what_is_judged_changes_a_decision(name: str) -> None:
     value, story = JUDGED[name]
 
@@ -265,7 +265,7 @@ def test_what_is_judged_changes_a_decision(name: str) -> None:
     assert compared(own, rejudge("x", events, change)).by_policy != ()
 
 
-@pytest.mark.parametrize("name", NOT_FROM_THE_RECORD)
+@every_row("name", NOT_FROM_THE_RECORD)
 def test_of_a_whole_contract_what_the_record_cannot_judge_stays_and_is_named(name: str) -> None:
     own = contract()
     other = altered(own, name, "another")
@@ -275,7 +275,7 @@ def test_of_a_whole_contract_what_the_record_cannot_judge_stays_and_is_named(nam
     assert stays_as_recorded(own, own) == []
 
 
-@pytest.mark.parametrize("name", NOT_FROM_THE_RECORD)
+@every_row("name", NOT_FROM_THE_RECORD)
 def test_what_is_refused_says_why_and_names_what_can_be_judged(name: str) -> None:
     said = why_not(*name.split("."))
     assert said.startswith("cannot be judged from the record: ")

@@ -17,6 +17,7 @@ from tests.domain.samples import (
     succeeded,
 )
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
 from watchkeeper.domain.rules.launch.roots import (
     ROOTS,
@@ -57,7 +58,7 @@ def told(history: History) -> Roots:
     return roots
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("held", "wanted", "taken"),
     [
         ("gs://b/run", "gs://b/run", True),

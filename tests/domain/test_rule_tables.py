@@ -1,14 +1,15 @@
 """Every H and R rule opens, stays, clears, respects planned acts and reads nothing into silence.
 
 The rows are in `rows_*.py`, what each column asks is in `rule_tables.py`; here they are run, and
-held against the rules and the detectors that there are.
+checked against the rules and the detectors that there are.
 """
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.domain.rule_page import DECISION_ROWS, FINDING_ROWS, cell_id, page
+from tests.domain.rule_page import DECISION_ROWS, FINDING_ROWS, page
 from tests.domain.rule_tables import (
     DECISION_COLUMNS,
     FINDING_COLUMNS,
@@ -19,6 +20,7 @@ from tests.domain.rule_tables import (
     prove_decision,
 )
 from tests.domain.stories import story
+from tests.every_row import every_row, run_rows
 from watchkeeper.domain.rules.health.registry import LIVE_RULES, answers_at
 from watchkeeper.domain.rules.launch.drift_finding import CONFIG_DRIFT
 from watchkeeper.domain.rules.registry import RULES
@@ -30,22 +32,25 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "rule-tests.md"
 ELSEWHERE = {("H1", MONITOR_STALE), ("H11", MISSING_ARTEFACTS), ("H14", CONFIG_DRIFT)}
 """Found by a report, a seal and a launch gate; all others by `answers_at`, at each check."""
 
-FOUND = [(row, column) for row in FINDING_ROWS for column in FINDING_COLUMNS]
-DECIDED = [(row, column) for row in DECISION_ROWS for column in DECISION_COLUMNS]
+FINDING_RULES = list(dict.fromkeys(row.rule for row in FINDING_ROWS))
 
 
-@pytest.mark.parametrize(
-    ("row", "column"), FOUND, ids=[f"{row.name}-{cell_id(column)}" for row, column in FOUND]
-)
-def test_a_finding(row: Row, column: str) -> None:
-    prove(row, column)
+@pytest.mark.parametrize("rule", FINDING_RULES)
+def test_a_finding(rule: str) -> None:
+    run_rows(
+        (f"{row.name} / {column}", partial(prove, row, column))
+        for row in FINDING_ROWS
+        if row.rule == rule
+        for column in FINDING_COLUMNS
+    )
 
 
-@pytest.mark.parametrize(
-    ("row", "column"), DECIDED, ids=[f"{row.name}-{cell_id(column)}" for row, column in DECIDED]
-)
-def test_a_decision(row: Decides, column: str) -> None:
-    prove_decision(row, column)
+@pytest.mark.parametrize("row", DECISION_ROWS, ids=lambda row: row.rule)
+def test_a_decision(row: Decides) -> None:
+    run_rows(
+        (f"{row.rule} / {column}", partial(prove_decision, row, column))
+        for column in DECISION_COLUMNS
+    )
 
 
 # --- Nothing is left out -------------------------------------------------------------------------
@@ -74,7 +79,7 @@ def test_every_rule_that_r17_answers_is_answered_in_a_row() -> None:
     }
 
 
-@pytest.mark.parametrize("row", FINDING_ROWS, ids=lambda row: row.name)
+@every_row("row", FINDING_ROWS, ids=lambda row: row.name)
 def test_a_finding_s_row_has_every_cell(row: Row) -> None:
     assert all(row.said(column) for column in FINDING_COLUMNS)
     assert {*row.words, *row.other} == set(FINDING_COLUMNS)
@@ -83,7 +88,7 @@ def test_a_finding_s_row_has_every_cell(row: Row) -> None:
     assert row.silent or isinstance(row.other["unavailable source"], Told)
 
 
-@pytest.mark.parametrize("row", DECISION_ROWS, ids=lambda row: row.name)
+@every_row("row", DECISION_ROWS, ids=lambda row: row.name)
 def test_a_decision_s_row_has_every_cell(row: Decides) -> None:
     assert all(row.said(column) for column in DECISION_COLUMNS)
     assert isinstance(row.chosen, tuple)

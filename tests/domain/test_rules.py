@@ -4,10 +4,9 @@ import importlib
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.domain.samples import clear, contract, plan
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.health.registry import DETECTORS, LIVE_RULES
 from watchkeeper.domain.rules.launch.gate.gate import Gate, preflight
 from watchkeeper.domain.rules.registry import RULES
@@ -43,7 +42,7 @@ def test_every_rule_that_decides_or_finds_is_described() -> None:
     assert named | silent == described
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+@every_row("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_a_rule_is_in_the_module_that_is_named(rule: Rule) -> None:
     module = importlib.import_module(rule.where)
     assert module.__file__ is not None

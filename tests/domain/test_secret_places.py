@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from tests.every_row import every_row
 from watchkeeper.domain.values.secrets.scrubbing import (
     Found,
     Scrubber,
@@ -42,12 +43,12 @@ EVERYDAY = (
 )
 
 
-@pytest.mark.parametrize("name", SENSITIVE.split())
+@every_row("name", SENSITIVE.split())
 def test_a_name_that_promises_a_secret_is_sensitive(name: str) -> None:
     assert sensitive_name(name)
 
 
-@pytest.mark.parametrize("name", EVERYDAY.split())
+@every_row("name", EVERYDAY.split())
 def test_an_everyday_name_is_not_sensitive(name: str) -> None:
     assert not sensitive_name(name)
 
@@ -55,7 +56,7 @@ def test_an_everyday_name_is_not_sensitive(name: str) -> None:
 # --- Structures ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("value", "secret"),
     [
         ({"api_key": "abc"}, "abc"),
@@ -84,7 +85,7 @@ def test_a_secret_is_found_by_its_place_in_a_structure(value: JsonValue, secret:
     assert find_secrets_in(value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "value",
     [
         {"api_key": "$WANDB_API_KEY", "token": "${HF_TOKEN}", "secret": "${{ secrets.X }}"},

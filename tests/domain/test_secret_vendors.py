@@ -7,6 +7,7 @@ import string
 import pytest
 
 from tests.adapters.signal_world import SCRUBBER
+from tests.every_row import every_row
 from watchkeeper.domain.values.secrets.scrubbing import scrub
 from watchkeeper.domain.values.secrets.vendors import VENDOR_SHAPES
 
@@ -40,7 +41,7 @@ def made(rest: str) -> str:
     return found
 
 
-@pytest.mark.parametrize(("kind", "prefix", "rest"), VENDOR_SHAPES, ids=lambda text: text[:16])
+@every_row(("kind", "prefix", "rest"), VENDOR_SHAPES, ids=lambda text: text[:16])
 def test_a_token_of_a_maker_is_found_and_its_prefix_alone_is_not(
     kind: str, prefix: str, rest: str
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from tests.every_row import every_row
 from watchkeeper.domain.values.secrets.scrubbing import (
     Scrubber,
     find_secrets,
@@ -63,28 +64,28 @@ def test_the_corpus_is_large_enough_to_mean_something() -> None:
     assert len(set(texts)) == len(texts)
 
 
-@pytest.mark.parametrize("annotated", LEAK_TEXTS)
+@every_row("annotated", LEAK_TEXTS)
 def test_exactly_the_secrets_of_a_leak_vanish(annotated: str) -> None:
     scrubbed = scrub(SCRUBBER, leaking(annotated))
     assert kinds_only(scrubbed.text) == kinds_only(annotated)
     assert not [secret for secret in secrets_of(annotated) if secret in scrubbed.text]
 
 
-@pytest.mark.parametrize("annotated", LEAK_TEXTS)
+@every_row("annotated", LEAK_TEXTS)
 def test_counts_say_how_many_of_which_kind(annotated: str) -> None:
     kinds = [match["kind"] for match in _ANNOTATED.finditer(annotated)]
     counts = scrub(SCRUBBER, leaking(annotated)).counts
     assert counts == {kind: kinds.count(kind) for kind in kinds}
 
 
-@pytest.mark.parametrize("annotated", LEAK_TEXTS)
+@every_row("annotated", LEAK_TEXTS)
 def test_find_secrets_names_the_same_places(annotated: str) -> None:
     text = leaking(annotated)
     found = {text[hit.start : hit.end] for hit in find_secrets(text)}
     assert found == set(secrets_of(annotated))
 
 
-@pytest.mark.parametrize("text", HARMLESS_TEXTS)
+@every_row("text", HARMLESS_TEXTS)
 def test_a_harmless_text_survives_byte_for_byte(text: str) -> None:
     assert scrub(SCRUBBER, text).text == text
     assert scrub(SCRUBBER, text).counts == {}
@@ -94,7 +95,7 @@ def test_a_harmless_text_survives_byte_for_byte(text: str) -> None:
     assert scrub_json(SCRUBBER, inside) == (inside, {})
 
 
-@pytest.mark.parametrize("annotated", LEAK_TEXTS)
+@every_row("annotated", LEAK_TEXTS)
 def test_scrubbing_again_changes_and_counts_nothing(annotated: str) -> None:
     once = scrub(SCRUBBER, leaking(annotated))
     again = scrub(SCRUBBER, once.text)
@@ -104,7 +105,7 @@ def test_scrubbing_again_changes_and_counts_nothing(annotated: str) -> None:
     assert scrub(SCRUBBER, body).text == body
 
 
-@pytest.mark.parametrize("annotated", LEAK_TEXTS)
+@every_row("annotated", LEAK_TEXTS)
 def test_no_secret_survives_in_a_structure(annotated: str) -> None:
     text = leaking(annotated)
     value: JsonValue = {

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.domain.test_signatures import BEHIND_A_NUMBER, LINES, PLAIN
+from tests.every_row import every_row
 from watchkeeper.domain.reading.signatures.matcher import Matcher
 from watchkeeper.domain.reading.signatures.scanner import Scanner
 from watchkeeper.domain.reading.signatures.shapes import (
@@ -28,7 +29,7 @@ HARMLESS = [
 MEMORY = Matcher()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("pattern", "any_digit"),
     [
         (r"exit (?:code|status) \d+", True),
@@ -49,7 +50,7 @@ def test_a_pattern_that_names_a_digit_is_known(pattern: str, any_digit: bool) ->
     assert takes_any_digit(pattern) is any_digit
 
 
-@pytest.mark.parametrize("line", [*LINES, *BEHIND_A_NUMBER, *HARMLESS])
+@every_row("line", [*LINES, *BEHIND_A_NUMBER, *HARMLESS])
 def test_lines_of_one_shape_are_read_as_by_all_expressions(line: str) -> None:
     """Whichever of them came first, and was remembered."""
     chosen = random.Random(line)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.domain.given import History
 from tests.domain.samples import LOOP, ROOT, START, killed, listing, signal
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
 from watchkeeper.domain.rules.signals.receiving import doubted
@@ -200,7 +201,7 @@ def test_a_run_that_is_over_takes_no_news_into_its_history(
     come(history, signal(START)).refused(refusal)
 
 
-@pytest.mark.parametrize("kind", SignalKind)
+@every_row("kind", SignalKind)
 def test_no_signal_alone_ends_starts_or_stops_anything(kind: SignalKind) -> None:
     history = story(Running)
     answer = come(history, signal(history.now, kind=kind))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.every_row import every_row
 from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
 from watchkeeper.domain.reading.signatures.literals import UnreadPattern, branches_of, literals_of
 from watchkeeper.domain.reading.signatures.loading import parsed
@@ -30,7 +31,7 @@ def named(signature: Signature) -> str:
     return signature.id
 
 
-@pytest.mark.parametrize("signature", SIGNATURES, ids=named)
+@every_row("signature", SIGNATURES, ids=named)
 def test_a_signature_matches_its_example_and_leaves_its_counter_example_alone(
     signature: Signature,
 ) -> None:
@@ -39,7 +40,7 @@ def test_a_signature_matches_its_example_and_leaves_its_counter_example_alone(
     assert not pattern.search(signature.counter_example)
 
 
-@pytest.mark.parametrize("signature", [*CAUSES, *MARKS], ids=named)
+@every_row("signature", [*CAUSES, *MARKS], ids=named)
 def test_a_claim_is_found_in_its_example(signature: Signature) -> None:
     reading = matcher().read(signature.example)
     if signature.scope is Scope.TEXT:
@@ -54,7 +55,7 @@ def test_ids_are_unique_and_named_by_family() -> None:
     assert all(re.fullmatch(r"[a-z0-9]+\.[a-z0-9-]+", name) for name in ids)
 
 
-@pytest.mark.parametrize("signature", SIGNATURES, ids=named)
+@every_row("signature", SIGNATURES, ids=named)
 def test_a_signature_says_where_it_is_from_and_fits_its_kind(signature: Signature) -> None:
     assert signature.source.strip()
     assert (signature.label is Label.BENIGN) == (
@@ -63,7 +64,7 @@ def test_a_signature_says_where_it_is_from_and_fits_its_kind(signature: Signatur
     assert bool(signature.cancels) == (signature.scope is Scope.TEXT)
 
 
-@pytest.mark.parametrize("signature", [*CAUSES, *MARKS], ids=named)
+@every_row("signature", [*CAUSES, *MARKS], ids=named)
 def test_no_signature_rests_on_a_number_or_an_id_of_a_record(signature: Signature) -> None:
     """A step, size or id of one record would be learned by heart: each needs words."""
     assert any(re.search(r"[a-z]", literal) for literal in literals_of(signature.pattern))
@@ -175,7 +176,7 @@ def assert_quick_way_equals(line: str) -> None:
         assert list(matcher().hits(line.lower().encode()))
 
 
-@pytest.mark.parametrize("line", [*LINES, *BEHIND_A_NUMBER])
+@every_row("line", [*LINES, *BEHIND_A_NUMBER])
 def test_the_quick_way_equals_the_expressions_alone_on_known_lines(line: str) -> None:
     assert_quick_way_equals(line)
 
@@ -204,9 +205,9 @@ def test_a_line_that_every_step_of_megatron_prints_is_not_looked_at(scale: str) 
 CODES = sorted({text for one in (*CAUSES, *MARKS) for text in literals_of(one.pattern)})
 
 
-@pytest.mark.parametrize("code", [text for text in CODES if text.isdigit()])
-@pytest.mark.parametrize("around", ["status {}", "http={}", "code: {}", "got a {}", "x {} caller"])
-@pytest.mark.parametrize("part", ["7{}", "7{}1", "2.{}7", "12.5{}"])
+@every_row("code", [text for text in CODES if text.isdigit()])
+@every_row("around", ["status {}", "http={}", "code: {}", "got a {}", "x {} caller"])
+@every_row("part", ["7{}", "7{}1", "2.{}7", "12.5{}"])
 def test_digits_inside_a_longer_number_are_no_code(code: str, around: str, part: str) -> None:
     line = around.format(part.format(code))
     assert not PLAIN.read(line).signatures
@@ -235,8 +236,8 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("place", ["trainer.py:231", "/opt/app/llm_engine.py:7", "a.py:train:23"])
-@pytest.mark.parametrize("line", PLACES)
+@every_row("place", ["trainer.py:231", "/opt/app/llm_engine.py:7", "a.py:train:23"])
+@every_row("line", PLACES)
 def test_a_place_in_the_code_is_no_line_worth_a_look(line: str, place: str) -> None:
     line = line.format(place=place)
     assert not PLAIN.read(line).signatures
@@ -260,7 +261,7 @@ def test_a_frame_or_a_number_that_is_none_at_a_place_is_looked_at(line: str) -> 
     assert list(matcher().hits(line.encode()))
 
 
-@pytest.mark.parametrize("code", [text for text in CODES if text.startswith(":")])
+@every_row("code", [text for text in CODES if text.startswith(":")])
 def test_a_text_that_begins_in_a_place_is_looked_at(code: str) -> None:
     assert list(matcher().hits(f"loss of train.py{code}".encode()))
 
@@ -278,9 +279,9 @@ def test_the_end_of_a_longer_number_is_no_answer_of_a_server(line: str) -> None:
     assert PLAIN.read(line.replace("1500", "500").replace("2502", "502")).signatures
 
 
-@pytest.mark.parametrize("scale", ["0.0", "0.5", "10.0", "1.0E-05", "1.0 | at its minimum", "nan"])
-@pytest.mark.parametrize("norm", ["0.3", "nan"])
-@pytest.mark.parametrize("nan", [0, 3])
+@every_row("scale", ["0.0", "0.5", "10.0", "1.0E-05", "1.0 | at its minimum", "nan"])
+@every_row("norm", ["0.3", "nan"])
+@every_row("nan", [0, 3])
 def test_a_line_of_megatron_that_says_more_is_looked_at(scale: str, norm: str, nan: int) -> None:
     line = MEGATRON.format(scale=scale, norm=norm, nan=nan)
     reading = PLAIN.read(line)
@@ -319,7 +320,7 @@ def test_a_word_that_begins_like_infinity_is_no_number_that_is_none(word: str) -
     assert PLAIN.read("value is inf").signatures
 
 
-@pytest.mark.parametrize(
+@every_row(
     "line",
     [
         "loss is not nan",
@@ -356,7 +357,7 @@ def test_a_loader_that_is_taken_down_claims_nothing() -> None:
     assert claims_in((*lines[1:4], "AssertionError: a batch of 7"))
 
 
-@pytest.mark.parametrize(
+@every_row(
     "line",
     [
         "loss is nan",

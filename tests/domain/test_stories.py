@@ -1,15 +1,14 @@
-import pytest
-
 from tests.domain.given import given
 from tests.domain.samples import DRI, contract
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.commands import DraftRun
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.run.launch import RunDrafted
 from watchkeeper.domain.run.phases import PHASES, Phase
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@every_row("phase", PHASES)
 def test_every_phase_can_be_reached_by_commands(phase: type[Phase]) -> None:
     history = story(phase)
     assert history.run.version == len(history.events)

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from tests.domain.given import Answer, History
 from tests.domain.samples import (
     AGENT,
@@ -37,6 +35,7 @@ from tests.domain.samples import (
 from tests.domain.stories import story, successor
 from tests.domain.test_bad_numbers import lost_its_numbers
 from tests.domain.test_manoeuvres import rollback
+from tests.every_row import every_row
 from watchkeeper.domain.rules.ends.commands import ReportFix, Revise, SuggestCause
 from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
 from watchkeeper.domain.rules.launch.commands import (
@@ -188,8 +187,8 @@ def _failure(history: History) -> int:
     return history.run.failures[-1].version if history.run.failures else 1
 
 
-@pytest.mark.parametrize("kind", COMMANDS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
+@every_row("kind", COMMANDS, ids=lambda kind: kind.__name__)
+@every_row("phase", PHASES, ids=lambda phase: phase.__name__)
 def test_every_phase_answers_every_command_as_the_table_says(
     phase: type[Phase], kind: type[RunCommand]
 ) -> None:
@@ -211,7 +210,7 @@ def test_the_table_has_a_row_for_each_command_and_only_known_phases() -> None:
         assert set(row) <= set(PHASES)
 
 
-@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
+@every_row("phase", PHASES, ids=lambda phase: phase.__name__)
 def test_a_run_is_left_alive_by_some_command_until_it_is_over(phase: type[Phase]) -> None:
     taken = {kind for kind in COMMANDS if refusal_of(kind, phase) is None}
     if phase is Sealed:
@@ -472,7 +471,7 @@ def alive() -> Answer:
     return history.when(command(Acknowledge, history, answer="relaunch"))
 
 
-@pytest.mark.parametrize("refusal", Refusal, ids=lambda refusal: refusal.name)
+@every_row("refusal", Refusal, ids=lambda refusal: refusal.name)
 def test_every_refusal_is_given_by_a_rule_and_says_what_to_do(refusal: Refusal) -> None:
     assert refusal.value.endswith(".")
     if refusal in OTHER_LAYERS:

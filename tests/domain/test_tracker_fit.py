@@ -10,6 +10,7 @@ from tests.domain.given import Answer, History, decided
 from tests.domain.looking import CADENCE, announce, cleared, look, opened, steps
 from tests.domain.samples import bar, contract, listing, node_lost, tracker
 from tests.domain.stories import story
+from tests.every_row import every_row
 from watchkeeper.domain.rules.operator.commands import Stop
 from watchkeeper.domain.run.ends import Action
 from watchkeeper.domain.run.health import FindingOpened
@@ -143,8 +144,8 @@ def test_what_an_act_excused_opens_only_when_it_is_seen_again() -> None:
     assert INVALID in opened(wrong(history, "step ahead", 1350))
 
 
-@pytest.mark.parametrize("gone", ["tracker", "orchestrator"])
-@pytest.mark.parametrize("ground", GROUNDS)
+@every_row("gone", ["tracker", "orchestrator"])
+@every_row("ground", GROUNDS)
 def test_a_source_without_an_answer_neither_opens_nor_clears(ground: str, gone: str) -> None:
     history = long(ground)
     wrong(history, ground, 1150)

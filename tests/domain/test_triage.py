@@ -3,6 +3,7 @@
 import pytest
 
 from tests.domain.samples import check_of, exited, job, killed, node_lost
+from tests.every_row import every_row
 from watchkeeper.domain.reading.triage.classify import (
     classify,
     describe_end,
@@ -23,7 +24,7 @@ def ended(code: int | None, **changes: object) -> JobFacts:
     return job(JobState.FAILED, exit_code=exit_code, signal=signal, **changes)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "lines", "cause", "outlook"),
     [
         (ended(137), (), "unknown", Outlook.RETRY_ONCE),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.triage import measures, samples_of
+from tests.every_row import every_row
 from watchkeeper.domain.reading.signatures.model import Label
 from watchkeeper.domain.reading.signatures.scanner import Scanner
 from watchkeeper.domain.reading.triage.context import Attempt, Context, first_failed
@@ -28,8 +29,8 @@ FAILURE = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 # --- Measures -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("word", ["crash", "failed", "error_7", "oom", "nan", "killed", "timeout"])
-@pytest.mark.parametrize(
+@every_row("word", ["crash", "failed", "error_7", "oom", "nan", "killed", "timeout"])
+@every_row(
     "line",
     [
         "wandb: Run data is saved locally in /home/a/{}_loop/out/wandb/offline-run-20261121-7",
@@ -64,7 +65,7 @@ def test_no_number_makes_a_failure_of_a_line_of_progress(line: str) -> None:
     assert found.label is Label.BENIGN, found.evidence
 
 
-@pytest.mark.parametrize(
+@every_row(
     "line",
     [
         "step 2600: loss=2.4 best_val_loss=inf",
@@ -93,7 +94,7 @@ def test_an_infinite_record_bound_or_switch_is_no_number_that_was_lost(line: str
     assert triage_text(f"step 2500: loss=2.5\n{line}").label is Label.BENIGN
 
 
-@pytest.mark.parametrize(
+@every_row(
     "line",
     [
         "best_val_loss=inf loss=nan",
@@ -222,7 +223,7 @@ def test_what_looks_like_a_failure_and_is_none_is_told_apart(text: str, label: s
 BLANK = ["", " ", "\n", " \r\n\t\n", "\ufeff\r\n", "\u00a0\n", "\0" * 9_000, "\x1b[0m\n"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "context",
     [
         None,
@@ -235,15 +236,15 @@ BLANK = ["", " ", "\n", " \r\n\t\n", "\ufeff\r\n", "\u00a0\n", "\0" * 9_000, "\x
         Context(attempts=(Attempt(task="0", state="RUNNING"),)),
     ],
 )
-@pytest.mark.parametrize("text", [*BLANK, "\n" * 50_000])
+@every_row("text", [*BLANK, "\n" * 50_000])
 def test_of_nothing_to_read_nothing_is_known(text: str, context: Context | None) -> None:
     found = triage_text(text, context)
     assert (found.label, found.confidence, found.outlook) == (Label.UNKNOWN, 0, Outlook.ASK)
     assert (found.rules, found.evidence, found.fingerprint) == ((EMPTY,), (), "")
 
 
-@pytest.mark.parametrize("text", BLANK)
-@pytest.mark.parametrize(
+@every_row("text", BLANK)
+@every_row(
     ("context", "label"),
     [
         (Context(exit_code=0), "benign"),
@@ -333,7 +334,7 @@ def test_after_a_success_or_as_announced_weak_words_are_noise(
 _TRACE = 'Traceback (most recent call last):\n  File "train.py", line 9, in main\n    run()\n'
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "known", "label"),
     [
         (_TRACE, {}, "unknown"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.every_row import every_row
 from watchkeeper.domain.reading.signatures.model import Label
 from watchkeeper.domain.reading.triage.claiming import claims_in
 from watchkeeper.domain.reading.triage.classify import CLAIM_CONFIDENCE_MIN
@@ -18,8 +19,8 @@ def test_a_broken_gpu_is_the_cause(code: int) -> None:
     assert (found.label, found.outlook) == (Label.NODE_FAILURE, Outlook.RETRY)
 
 
-@pytest.mark.parametrize("code", [13, 31, 43, 45, 63, 69, 92])
-@pytest.mark.parametrize(
+@every_row("code", [13, 31, 43, 45, 63, 69, 92])
+@every_row(
     ("error", "label"),
     [
         ("RuntimeError: CUDA error: an illegal memory access was encountered", Label.CODE_BUG),

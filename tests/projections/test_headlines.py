@@ -4,6 +4,7 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import contract
+from tests.every_row import every_row
 from tests.projections.tales import TALES, events_of, recorded
 from watchkeeper.domain.run.checkpoints import CheckpointValidated
 from watchkeeper.domain.run.envelope import Event
@@ -46,7 +47,7 @@ def test_the_first_commit_starts_the_logbook(lane: str, subject: str) -> None:
     assert commit_message(RUN, events) == subject
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "topic", "words"),
     [
         ("sealed", "run.sealed.1", Headline.SEALED),

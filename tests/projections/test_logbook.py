@@ -20,6 +20,7 @@ from tests.domain.samples import (
     check_of,
     contract,
 )
+from tests.every_row import every_row
 from tests.projections.tales import (
     MINUTE,
     TALES,
@@ -68,7 +69,7 @@ def assert_append_only(events: Iterator[Event] | list[Event] | tuple[Event, ...]
 # --- Golden files --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TALES)
+@every_row("name", TALES)
 def test_a_tale_reads_as_it_did(name: str) -> None:
     """WATCHKEEPER_GOLDEN=update writes the files anew; look at what changed before committing."""
     path = GOLDEN / f"{name}.md"
@@ -82,7 +83,7 @@ def test_a_tale_reads_as_it_did(name: str) -> None:
 # --- What holds for every history ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TALES)
+@every_row("name", TALES)
 def test_folding_one_by_one_equals_rendering_whole(name: str) -> None:
     events = tale(name)
     book = EMPTY
@@ -92,7 +93,7 @@ def test_folding_one_by_one_equals_rendering_whole(name: str) -> None:
     assert render(book) == render_at(events)
 
 
-@pytest.mark.parametrize("name", TALES)
+@every_row("name", TALES)
 def test_what_was_written_once_never_changes(name: str) -> None:
     assert_append_only(tale(name))
 
@@ -114,13 +115,13 @@ def test_no_order_of_events_is_refused(name: str, chance: random.Random) -> None
     assert_append_only(events)
 
 
-@pytest.mark.parametrize("name", TALES)
+@every_row("name", TALES)
 def test_every_line_is_a_heading_a_bullet_or_blank(name: str) -> None:
     for line in render_at(tale(name)).decode().splitlines():
         assert re.match(r"$|# |## |### \d{4}-\d\d-\d\d \d\d:\d\d UTC - |- ", line), line
 
 
-@pytest.mark.parametrize("name", TALES)
+@every_row("name", TALES)
 def test_the_lines_of_an_entry_stand_in_the_prescribed_order(name: str) -> None:
     order = ["Status", "Evidence", "Decision", "Next"]
     for part in sections(render_at(tale(name)))["Event Log"].split("### ")[1:]:

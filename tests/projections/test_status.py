@@ -2,11 +2,10 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from tests.domain.given import History
 from tests.domain.samples import KEPT, START, contract, killed
 from tests.domain.stories import story
+from tests.every_row import every_row
 from tests.projections.tales import TALES, crashed, finished, hero, recorded, resumed, trained
 from watchkeeper.domain.run.effects import EffectFailed, LogbookPushed, TagPushed
 from watchkeeper.domain.run.evolve.evolve import fold
@@ -16,7 +15,7 @@ from watchkeeper.domain.run.run import Unreadable
 from watchkeeper.projections.status.writer import effects_row, status_row
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@every_row("phase", PHASES)
 def test_a_run_in_any_phase_has_a_row_of_plain_json(phase: type[Phase]) -> None:
     run = story(phase).run
     row = status_row(run)
@@ -24,7 +23,7 @@ def test_a_run_in_any_phase_has_a_row_of_plain_json(phase: type[Phase]) -> None:
     assert json.loads(json.dumps(row, allow_nan=False)) == row
 
 
-@pytest.mark.parametrize("name", TALES)
+@every_row("name", TALES)
 def test_a_row_equals_its_rebuild(name: str) -> None:
     history = TALES[name]()
     again = fold(history.run.slug, history.events)

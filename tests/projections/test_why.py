@@ -13,6 +13,7 @@ from tests.domain.rule_tables import Row, open_it
 from tests.domain.samples import DRI, KEPT, contract, job, killed, listing, node_lost
 from tests.domain.stories import story
 from tests.domain.training import training
+from tests.every_row import every_row
 from tests.projections import tales
 from tests.projections.tales import TALES, recorded
 from watchkeeper.domain.rules.operator.commands import Acknowledge
@@ -82,7 +83,7 @@ def test_what_is_said_to_change_a_decision_is_asked_of_the_rules() -> None:
     assert "policy.oom" not in str(why.otherwise), "nothing of memory is in this decision"
 
 
-@pytest.mark.parametrize("tale", TALES)
+@every_row("tale", TALES)
 def test_no_fact_is_said_to_have_brought_what_was_decided(tale: str) -> None:
     events = recorded(TALES[tale]())
     for event in events:
@@ -135,7 +136,7 @@ NOT_OF_A_CHECK = {"monitor_stale", "missing_artefacts", "config_drift"}
 """Found by another watch, at a verification, and at the gate."""
 
 
-@pytest.mark.parametrize(
+@every_row(
     "row", [row for row in FINDING_ROWS if row.kind not in NOT_OF_A_CHECK], ids=lambda row: row.name
 )
 def test_every_finding_of_a_check_names_what_would_have_kept_it_closed(row: Row) -> None:
@@ -148,7 +149,7 @@ def test_every_finding_of_a_check_names_what_would_have_kept_it_closed(row: Row)
     assert len(facts) == len(set(facts)) <= 8
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("kind", "fact"),
     [
         ("tracker_identity", "the agreed identity, alone"),
@@ -231,7 +232,7 @@ def test_what_the_rules_of_today_decide_otherwise_is_laid_to_no_fact() -> None:
     assert told(events, why.event).otherwise is None
 
 
-@pytest.mark.parametrize("tale", TALES)
+@every_row("tale", TALES)
 def test_every_event_of_every_tale_can_be_asked_about(tale: str) -> None:
     events = recorded(TALES[tale]())
     for event in events:
