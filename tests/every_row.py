@@ -23,7 +23,7 @@ FAILURES = (Exception, pytest.fail.Exception, pytest.skip.Exception)
 def every_row(
     parameters: str | Sequence[str],
     values: Iterable[Any],
-    ids: Callable[[Any], str] | Sequence[str] | None = None,
+    ids: Callable[[Any], str] | Sequence[object] | None = None,
 ) -> Callable[[Test], Test]:
     """Run a test once, with every row of a table; used as `pytest.mark.parametrize` is.
 
@@ -87,7 +87,7 @@ def _of(rows: tuple[Row, ...]) -> dict[str, Any]:
 def _rows(
     parameters: str | Sequence[str],
     values: Iterable[Any],
-    ids: Callable[[Any], str] | Sequence[str] | None,
+    ids: Callable[[Any], str] | Sequence[object] | None,
 ) -> Iterator[Row]:
     names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
     for number, value in enumerate(values):
@@ -102,7 +102,7 @@ def _rows(
         elif ids is None or callable(ids):
             name = "-".join(map(ids or _shown, row))
         else:
-            name = ids[number]
+            name = str(ids[number])
         yield name, dict(zip(names, row, strict=True))
 
 

@@ -12,7 +12,7 @@ from tests.every_row import every_row
 from tests.judge_scenes import CHECKPOINTS, Part, trains
 from tests.test_judge_cases import SCRUBBER
 from watchkeeper.adapters.bad_input import BadLine
-from watchkeeper.adapters.judge.lines import answer_line
+from watchkeeper.adapters.judge.lines import Answer, answer_line
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.contract.detect import DetectPart
 from watchkeeper.domain.values.contract.live import LivePart
@@ -21,8 +21,8 @@ from watchkeeper.projections.published.event_data import whole_row
 WHOLE, NUMBER = "a whole number", "a number"
 
 
-def judged(**line: Any) -> None:
-    answer_line(json.dumps({"id": "x", "observation": trains(60), **line}), SCRUBBER)
+def judged(**line: Any) -> Answer:
+    return answer_line(json.dumps({"id": "x", "observation": trains(60), **line}), SCRUBBER)
 
 
 def saved(**told: Any) -> Part:
@@ -146,4 +146,4 @@ def test_a_boolean_is_no_number_of_a_recorded_event(*, enveloped: bool) -> None:
     ],
 )
 def test_what_is_a_number_or_may_be_a_boolean_is_taken(part: Part) -> None:
-    judged(observation=trains(60, **part))
+    assert judged(observation=trains(60, **part)).judged.events

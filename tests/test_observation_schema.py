@@ -30,7 +30,7 @@ def validator() -> Any:
 @settings(max_examples=40, deadline=None)
 @for_all(found=models(Observation, datetime(2100, 1, 1)))
 def test_every_observation_fits_the_schema(found: Observation) -> None:
-    validator().validate(json.loads(found.model_dump_json()))
+    assert not list(validator().iter_errors(json.loads(found.model_dump_json())))
 
 
 def test_numbers_that_json_cannot_write_fit_and_other_fields_do_not() -> None:

@@ -914,8 +914,9 @@ def test_odd_histories_are_read_without_trouble(told: MetricHistory) -> None:
     run.history.later(CADENCE)
     command = run.history.check_command(lines=[bar("1.86kit/2.38kit")])
     seen = command.observation.model_copy(update={"history": told})
-    run.history.tell(command.model_copy(update={"observation": seen}))
-    run.history.later(CADENCE).tell(command.model_copy(update={"observation": seen}))
+    for _ in range(2):
+        run.history.tell(command.model_copy(update={"observation": seen})).the(CheckRecorded)
+        run.history.later(CADENCE)
 
 
 def test_a_lost_node_keeps_the_reference_for_the_next_instance() -> None:

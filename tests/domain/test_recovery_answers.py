@@ -39,6 +39,7 @@ def answer_all(history: History, answer: Said) -> None:
             assert outcome.sentence
             continue
         history.record(*outcome, actor=DRI)
+        assert question not in history.run.questions
         made = [one for one in outcome if isinstance(one, DecisionMade)]
         assert all(one.because and one.evidence for one in made)
 
