@@ -68,7 +68,7 @@ def test_a_detector_answers_for_the_rules_that_it_names() -> None:
         assert named == ({rule.id for rule in detector.rules} or {"R19"})
 
 
-@pytest.mark.parametrize("rule", LIVE_RULES, ids=lambda rule: rule.id)
+@every_row("rule", LIVE_RULES, ids=lambda rule: rule.id)
 def test_a_rule_of_a_detector_names_limits_that_a_contract_has(rule: Rule) -> None:
     promised = contract()
     parts = {"detect": limits_of(promised), "live": live_limits_of(promised)}
