@@ -3,9 +3,12 @@
 import ast
 import re
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 from tests.every_row import every_row
+
+from watchkeeper.domain.run.registry import type_of
 
 ROOT = Path(__file__).parents[1]
 MODULE_LINES_MAX = 400
@@ -113,3 +116,42 @@ def test_no_name_has_a_word_of_the_old_dialect(path: Path) -> None:
     assert {
         one for one in names if any(DIALECT.fullmatch(word) for word in WORD.findall(one))
     } == set()
+
+
+EVENT_MODULES_MAX = 7
+NAMED_BY_MORE = {
+    "CheckRecorded": 52,
+    "DecisionMade": 29,
+    "FailureClassified": 15,
+    "FindingOpened": 14,
+    "EscalationRaised": 13,
+    "EscalationAcknowledged": 11,
+    "FindingCleared": 11,
+    "LaunchRequested": 11,
+    "PreflightRecorded": 11,
+    "RunStopped": 8,
+}
+"""At most ten events, each with the modules that name it today. A number may only fall."""
+
+
+def _names_in(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        match node:
+            case ast.Name(id=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.ImportFrom():
+                names.update(alias.name for alias in node.names)
+            case _:
+                pass
+    return names
+
+
+def test_an_event_is_named_in_few_modules() -> None:
+    in_source = [_names_in(path) for path in MODULES if path.is_relative_to(ROOT / "src")]
+    named = Counter(name for names in in_source for name in names)
+    counts = {event.__name__: named[event.__name__] for event in type_of.values()}
+    over = {name: count for name, count in counts.items() if count > EVENT_MODULES_MAX}
+    assert over.keys() == NAMED_BY_MORE.keys()
+    assert {name for name, count in over.items() if count > NAMED_BY_MORE[name]} == set()
+    assert len(NAMED_BY_MORE) <= 10

@@ -4,29 +4,15 @@ from collections.abc import Iterator, Sequence
 
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
-from watchkeeper.domain.run.launch import (
-    InstanceLaunched,
-    LaunchApproved,
-    LaunchRefused,
-    LaunchRequested,
-    PreflightRecorded,
-)
+from watchkeeper.domain.run.health import FindingCleared, OpenFinding
 from watchkeeper.domain.run.open_questions import is_answered
 from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.run.run import Run
-from watchkeeper.domain.run.seal import SealBlocked, SealVerified
 from watchkeeper.domain.run.watch import CheckRecorded
-from watchkeeper.projections.why import NOTABLE, blocks_of, question_by
+from watchkeeper.projections.describe.table import block_until
+from watchkeeper.projections.why import NOTABLE, question_by
 
-_EXPLAINED = DecisionMade | FindingOpened | FindingRaised
-
-_ENDED_BY: dict[type[object], tuple[type[object], ...]] = {
-    PreflightRecorded: (LaunchApproved, LaunchRequested),
-    LaunchRefused: (InstanceLaunched,),
-    SealBlocked: (SealVerified,),
-}
-"""Kinds of blocks, each with the events that end it."""
+_EXPLAINED = DecisionMade | OpenFinding
 
 
 def to_explain(run: Run, history: Sequence[Event]) -> list[int]:
@@ -60,16 +46,14 @@ def _mattering(history: Sequence[Event]) -> Iterator[Event]:
             case DecisionMade():
                 # A finding explains more than the decision that reports it.
                 matters = data.action not in NOTABLE
-            case FindingOpened() | FindingRaised():
+            case _ if isinstance(data, OpenFinding):
                 matters = data.kind not in cleared
-            case PreflightRecorded():
-                matters = bool(blocks_of(data))
             case FindingCleared():
                 cleared.add(data.kind)
                 matters = False
             case _:
-                matters = isinstance(data, LaunchRefused | SealBlocked)
-        if matters and not later.intersection(_ENDED_BY.get(type(data), ())):
+                matters = bool(block_until(data))
+        if matters and not later.intersection(block_until(data)):
             yield event
         later.add(type(data))
 

@@ -25,15 +25,13 @@ from watchkeeper.domain.run.ends import (
 )
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.evolve.evolve import evolve
-from watchkeeper.domain.run.health import FindingOpened, FindingRaised
-from watchkeeper.domain.run.launch import PreflightRecorded
+from watchkeeper.domain.run.health import OpenFinding
 from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.run.run import Run, Unreadable
-from watchkeeper.domain.run.seal import SealBlocked
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import SourceState
-from watchkeeper.domain.values.contract.plan import Verdict
 from watchkeeper.projections.describe.event_lines import summary
+from watchkeeper.projections.describe.table import reason
 from watchkeeper.projections.quoting import cut, one_line
 
 _EVENT = re.compile(r"\bevents? (\d+)(?: and (\d+))?")
@@ -107,26 +105,19 @@ def explain(slug: str, history: Sequence[Event], version: int) -> Why:
     match data:
         case DecisionMade():
             why = _of_decision(plain, slug, history, event, data)
-        case FindingOpened() | FindingRaised():
+        case _ if isinstance(data, OpenFinding):
             why = _of_finding(plain, slug, history, event, data)
         case EscalationRaised(rule=rule, asks=asks, evidence=evidence):
             why = _ruled(replace(plain, headline=f"asked the DRI: {one_line(asks)}"), rule)
             why = replace(why, evidence=_cited_evidence(history, evidence))
         case FailureClassified():
             why = _of_failure(plain, history, data)
-        case SealBlocked(missing=missing):
-            words = f"not sealed: {', '.join(missing)}"
-            why = replace(plain, headline=words, evidence=tuple(missing))
-        case PreflightRecorded():
-            blocked = blocks_of(data)
-            words = f"launch blocked by {', '.join(rule for rule, _ in blocked)}"
-            blocks = tuple(f"{rule} {says}" for rule, says in blocked)
-            why = replace(plain, headline=words if blocked else plain.headline, evidence=blocks)
         case CheckRecorded():
             why = replace(plain, because=data.because, evidence=data.evidence)
             why = replace(why, sources=_sources(data), check=version)
         case _:
-            why = plain
+            says = reason(data)
+            why = replace(plain, headline=says.headline or plain.headline, evidence=says.evidence)
     return _caused(why, history, event)
 
 
@@ -169,7 +160,7 @@ def _of_decision(
 
 
 def _of_finding(
-    why: Why, slug: str, history: Sequence[Event], event: Event, data: FindingOpened | FindingRaised
+    why: Why, slug: str, history: Sequence[Event], event: Event, data: OpenFinding
 ) -> Why:
     why = _ruled(replace(why, headline=f"{data.kind}: {one_line(data.summary)}"), data.rule)
     why = replace(why, evidence=_cited_evidence(history, data.evidence))
@@ -289,11 +280,6 @@ def question_by(history: Sequence[Event], event: Event) -> str:
     if not isinstance(asked, EscalationRaised):
         return ""
     return f"{asked.question} to {asked.to or 'the DRI'} since {event.at:%H:%M UTC}"
-
-
-def blocks_of(data: PreflightRecorded) -> list[tuple[str, str]]:
-    """Return the blocks of a launch: each rule with its sentence."""
-    return [(one.rule, one.says) for one in data.findings if one.verdict is Verdict.BLOCK]
 
 
 def _caused(why: Why, history: Sequence[Event], event: Event) -> Why:

@@ -29,8 +29,9 @@ from watchkeeper.domain.run.run import Run, Unreadable
 from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.observation.sources import CapacityFacts
+from watchkeeper.projections.describe.launch import blocks_of
 from watchkeeper.projections.explained_event import to_explain
-from watchkeeper.projections.why import Why, blocks_of, explain, render_why
+from watchkeeper.projections.why import Why, explain, render_why
 
 QUARTER = timedelta(minutes=15)
 

@@ -54,7 +54,13 @@ from watchkeeper.domain.run.ends import (
     RunStopped,
 )
 from watchkeeper.domain.run.events import RunEvent
-from watchkeeper.domain.run.health import DRIFTED, UNACCOUNTED, FindingOpened, FindingRaised
+from watchkeeper.domain.run.health import (
+    DRIFTED,
+    UNACCOUNTED,
+    FindingOpened,
+    FindingRaised,
+    OpenFinding,
+)
 from watchkeeper.domain.run.launch import InstanceEnded
 from watchkeeper.domain.run.open_questions import cleared
 from watchkeeper.domain.run.operator import RelaunchRequested
@@ -135,7 +141,7 @@ def _verdict(
     return events + end_at(after, point, check) if point else events
 
 
-def _needs_notice(change: FindingChange) -> TypeGuard[FindingOpened | FindingRaised]:
+def _needs_notice(change: FindingChange) -> TypeGuard[OpenFinding]:
     """Say whether to notify of a change: once for a finding, and once when it becomes an alert."""
     if isinstance(change, FindingRaised):
         return change.severity is Severity.ALERT and change.before is not Severity.ALERT
@@ -350,7 +356,7 @@ def _verified_at_the_end(run: Run, check: CheckRecorded) -> list[RunEvent]:
     return [verified, RunFinished(instance=check.instance, step=instance.step_best)]
 
 
-def _notify(run: Run, found: FindingOpened | FindingRaised, check: CheckRecorded) -> list[RunEvent]:
+def _notify(run: Run, found: OpenFinding, check: CheckRecorded) -> list[RunEvent]:
     """Decide whom to notify of a finding on a live instance, and ask if it is an alert (R17)."""
     decision = answer_to(found, check)
     if decision.action is not Action.ALERT:
@@ -359,7 +365,7 @@ def _notify(run: Run, found: FindingOpened | FindingRaised, check: CheckRecorded
 
 
 def _ask(
-    run: Run, rule: str, summary: str, finding: FindingOpened | FindingRaised, first: str
+    run: Run, rule: str, summary: str, finding: OpenFinding, first: str
 ) -> list[EscalationRaised]:
     wrong = finding.kind in WRONG_STARTS
     ends = wrong and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"

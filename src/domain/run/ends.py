@@ -12,8 +12,6 @@ from watchkeeper.domain.values.basic import Step
 from watchkeeper.domain.values.causes import Hypothesis, Outlook
 from watchkeeper.domain.values.contract.contract import GitSha
 
-# --- Failures, decisions, questions ---------------------------------------------------------------
-
 
 class FailureClassified(Fact):
     """An instance ended badly, and this is what is known of why.
@@ -93,9 +91,6 @@ class DecisionMade(Fact):
     proposes: str = ""
     guarded: str = ""
     target: str = ""
-
-
-# --- People's own entries -------------------------------------------------------------------------
 
 
 class FailureRevised(Fact):
@@ -238,11 +233,9 @@ class RunAbandoned(Fact):
     reason: str
 
 
-JudgementEvent = CauseSuggested | FailureRevised | HypothesesJudged | ResumeProven | FixPushed
-
-EndEvent = RunFinished | RunStopped | RunAbandoned
-
 DecisionEvent = FailureClassified | DecisionMade
+JudgementEvent = CauseSuggested | FailureRevised | HypothesesJudged | ResumeProven | FixPushed
+EndEvent = RunFinished | RunStopped | RunAbandoned
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from watchkeeper.domain.run.operator import OperatorEvent, PersonEvent, PlannedA
 from watchkeeper.domain.run.permits import PermitEvent
 from watchkeeper.domain.run.questions import QuestionEvent
 from watchkeeper.domain.run.seal import MilestoneEvent, SealEvent
-from watchkeeper.domain.run.signals import SignalCameLate, SignalReceived
+from watchkeeper.domain.run.signals import HeardEvent, SignalCameLate
 from watchkeeper.domain.run.watch import HandoverEvent, WatchEvent
 
 RunEvent = (
@@ -33,7 +33,7 @@ RunEvent = (
     | PlannedActEvent
     | OperatorEvent
     | MilestoneEvent
-    | SignalReceived
+    | HeardEvent
     | JudgementEvent
 )
 """What a run's own stream holds."""

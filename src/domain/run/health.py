@@ -59,7 +59,10 @@ class FindingCleared(Fact):
     closes: tuple[str, ...] = ()
 
 
-FindingEvent = FindingOpened | FindingRaised | FindingCleared
+OpenFinding = FindingOpened | FindingRaised
+"""A finding that holds from here on."""
+
+FindingEvent = OpenFinding | FindingCleared
 
 
 UNACCOUNTED = "job_unaccounted"

@@ -123,6 +123,9 @@ class SignalsDismissed(Fact):
     reason: Short
 
 
+HeardEvent = SignalReceived
+"""What a run hears from outside."""
+
 SignalBoxEvent = (
     SignalKept | SignalBound | MessageQuarantined | QuarantineReplayed | SignalsDismissed
 )

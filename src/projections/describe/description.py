@@ -70,6 +70,19 @@ class NoEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """What `why` says of an event by the event alone.
+
+    Attributes:
+        headline: The event in a few words; empty for its event line.
+        evidence: What it rests on.
+    """
+
+    headline: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Description(Generic[E]):
     """How events of one type read.
 
@@ -78,12 +91,16 @@ class Description(Generic[E]):
         headline: The headline of its logbook commit; None if it has none.
         line: The event in one line. The caller cuts and quotes it.
         logbook: Adds its entry to the logbook.
+        why: Its reason, if the event alone says it.
+        block_until: For an event that blocks the run: the events that end the block.
     """
 
     event: type[E]
     headline: Headline | Callable[[E], Headline | None] | None
     line: Callable[[E], str]
     logbook: Callable[[Logbook, E, Event], Logbook] | NoEntry
+    why: Callable[[E], Reason] | None = None
+    block_until: tuple[type[Fact], ...] = ()
 
 
 _OTHER_STREAM = NoEntry("The logbook shows the run's own stream.")

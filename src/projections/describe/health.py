@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised, OpenFinding
 from watchkeeper.domain.run.queries import MISSING_ARTEFACTS
 from watchkeeper.projections.describe.description import Description, Headline, entry
 from watchkeeper.projections.logbook.state import (
@@ -24,9 +24,7 @@ def _raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
     return _finding(book, data, event, f"finding {word}")
 
 
-def _finding(
-    book: Logbook, data: FindingOpened | FindingRaised, event: Event, title: str
-) -> Logbook:
+def _finding(book: Logbook, data: OpenFinding, event: Event, title: str) -> Logbook:
     if data.kind == MISSING_ARTEFACTS:
         return book  # The entry about the blocked seal names them.
     title = f"{title}: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"

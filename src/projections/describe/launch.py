@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 from watchkeeper.domain.reading.progress.progress import render_progress
 from watchkeeper.domain.reading.triage.classify import describe_end
@@ -22,7 +23,7 @@ from watchkeeper.domain.run.launch import (
     RunDrafted,
 )
 from watchkeeper.domain.values.basic import JobFacts, JobState
-from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.domain.values.contract.contract import Contract, Lane
 from watchkeeper.domain.values.contract.plan import Verdict, short
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.projections.describe.check import (
@@ -31,6 +32,7 @@ from watchkeeper.projections.describe.check import (
 from watchkeeper.projections.describe.description import (
     Description,
     Headline,
+    Reason,
     because,
     by,
     entry,
@@ -52,15 +54,19 @@ from watchkeeper.projections.logbook.state import (
 )
 from watchkeeper.projections.quoting import code, prose
 
+_GATE = "preflight, then a human's approval of the plan"
+
+
+def _with_contract(book: Logbook, contract: Contract) -> Logbook:
+    facts = replace(book.facts, contract=contract)
+    head = render_head(contract) + facts.lineage
+    return replace(book, zone=ZoneInfo(contract.timezone), head=head, facts=facts)
+
 
 def _drafted(book: Logbook, data: RunDrafted, event: Event) -> Logbook:
-    facts = replace(book.facts, contract=data.contract)
-    book = replace(book, head=render_head(data.contract), facts=facts)
+    book = _with_contract(book, data.contract)
     status = f"draft, nothing launched; contract recorded by {by(event)}"
     return entry(book, event, "drafted", status=status, then=_GATE)
-
-
-_GATE = "preflight, then a human's approval of the plan"
 
 
 def _amended(book: Logbook, data: ContractAmended, event: Event) -> Logbook:
@@ -69,8 +75,7 @@ def _amended(book: Logbook, data: ContractAmended, event: Event) -> Logbook:
     old = before.model_dump(mode="json") if before is not None else {}
     new = data.contract.model_dump(mode="json")
     changes = [f"`{key}`: {_shown(old, key)} -> {_shown(new, key)}" for key in data.changed]
-    facts = replace(book.facts, contract=data.contract)
-    book = replace(book, head=render_head(data.contract) + facts.lineage, facts=facts)
+    book = _with_contract(book, data.contract)
     status = f"draft again, what was cleared is void; by {by(event)}"
     evidence = "; ".join(changes)
     return entry(book, event, "contract amended", status=status, evidence=evidence, then=_GATE)
@@ -248,9 +253,22 @@ def _since_healthy(book: Logbook, at: datetime) -> str:
 
 
 def _preflight_line(data: PreflightRecorded) -> str:
-    blocking = [f.rule for f in data.findings if f.verdict is Verdict.BLOCK]
+    blocking = [rule for rule, _ in blocks_of(data)]
     says = f"blocked by {', '.join(blocking)}" if blocking else "nothing blocks"
     return f"preflight of {data.plan.instance}, plan {short(data.digest)}: {says}"
+
+
+def blocks_of(data: PreflightRecorded) -> list[tuple[str, str]]:
+    """Return the blocks of a launch: each rule with its sentence."""
+    return [(one.rule, one.says) for one in data.findings if one.verdict is Verdict.BLOCK]
+
+
+def _preflight_reason(data: PreflightRecorded) -> Reason:
+    blocked = blocks_of(data)
+    if not blocked:
+        return Reason()
+    words = f"launch blocked by {', '.join(rule for rule, _ in blocked)}"
+    return Reason(words, tuple(f"{rule} {says}" for rule, says in blocked))
 
 
 def _requested_line(data: LaunchRequested) -> str:
@@ -285,7 +303,14 @@ EVENTS = (
         lambda data: f"contract amended: {', '.join(data.changed)}",
         _amended,
     ),
-    Description(PreflightRecorded, Headline.PREFLIGHT, _preflight_line, _preflight),
+    Description(
+        PreflightRecorded,
+        Headline.PREFLIGHT,
+        _preflight_line,
+        _preflight,
+        why=_preflight_reason,
+        block_until=(LaunchApproved, LaunchRequested),
+    ),
     Description(
         LaunchApproved,
         Headline.APPROVAL,
@@ -309,6 +334,7 @@ EVENTS = (
         Headline.REFUSED,
         lambda data: f"{data.instance} refused by the orchestrator: {data.reason}",
         _refused,
+        block_until=(InstanceLaunched,),
     ),
     # The next event says why it ended. Alone, it is just the last check.
     Description(InstanceEnded, Headline.CHECK, _ended_line, _ended),

@@ -7,7 +7,15 @@ from datetime import datetime, timedelta
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.seal import MilestoneVerified, RunSealed, SealBlocked, SealVerified
 from watchkeeper.domain.values.basic import JobState
-from watchkeeper.projections.describe.description import Description, Headline, by, entry, sha, slug
+from watchkeeper.projections.describe.description import (
+    Description,
+    Headline,
+    Reason,
+    by,
+    entry,
+    sha,
+    slug,
+)
 from watchkeeper.projections.figures import count, elapsed, value
 from watchkeeper.projections.logbook.state import (
     Facts,
@@ -128,6 +136,8 @@ EVENTS = (
         Headline.SEAL_BLOCKED,
         lambda data: f"seal blocked: {'; '.join(data.missing)}",
         _blocked,
+        why=lambda data: Reason(f"not sealed: {', '.join(data.missing)}", data.missing),
+        block_until=(SealVerified,),
     ),
     Description(
         SealVerified,

@@ -18,7 +18,7 @@ from watchkeeper.projections.describe import (
     signals,
     watch,
 )
-from watchkeeper.projections.describe.description import Description, Headline, NoEntry
+from watchkeeper.projections.describe.description import Description, Headline, NoEntry, Reason
 from watchkeeper.projections.logbook.state import Logbook
 
 ALL: tuple[Description[Any], ...] = (
@@ -49,6 +49,18 @@ def headline(event: Event) -> Headline | None:
     """Return the headline of an event; None if the logbook does not show it by itself."""
     found = DESCRIPTIONS[type(event.data)].headline
     return found if found is None or isinstance(found, Headline) else found(event.data)
+
+
+def reason(data: Fact) -> Reason:
+    """Return what `why` says of an event by the event alone; empty for most events."""
+    found = DESCRIPTIONS[type(data)].why
+    return Reason() if found is None else found(data)
+
+
+def block_until(data: Fact) -> tuple[type[Fact], ...]:
+    """Return the events that end the block that an event is; empty if it blocks nothing."""
+    found = DESCRIPTIONS[type(data)]
+    return found.block_until if found.why is None or found.why(data).evidence else ()
 
 
 def with_entry(book: Logbook, event: Event) -> Logbook:

@@ -8,11 +8,9 @@ head shows current values.
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.events import RunEvent
-from watchkeeper.domain.run.launch import ContractAmended, RunDrafted
 from watchkeeper.projections.describe.headlines import short_name
 from watchkeeper.projections.describe.table import with_entry
 from watchkeeper.projections.logbook.state import Logbook, Mark
@@ -28,11 +26,8 @@ EMPTY = Logbook()
 
 def project(book: Logbook, event: Event) -> Logbook:
     """Fold one event of a run's stream; ignore events of other streams."""
-    data = event.data
-    if not isinstance(data, RunEvent):
+    if not isinstance(event.data, RunEvent):
         return book
-    if isinstance(data, RunDrafted | ContractAmended):
-        book = replace(book, zone=ZoneInfo(data.contract.timezone))
     mark = Mark(event.at, short_name(event))
     book = replace(book, version=event.version, marks=grown(book.marks, mark))
     return with_entry(book, event)

@@ -8,7 +8,13 @@ from threading import Lock, RLock
 
 from watchkeeper import clock
 from watchkeeper.domain.rules.decide import decide
-from watchkeeper.domain.rules.launch.roots import ROOTS, Roots, claims_for, evolve_roots
+from watchkeeper.domain.rules.launch.roots import (
+    ROOTS,
+    Roots,
+    claims_for,
+    evolve_roots,
+    touches_roots,
+)
 from watchkeeper.domain.rules.permits.commands import PeopleCommand
 from watchkeeper.domain.rules.permits.standing_waivers import (
     PEOPLE,
@@ -21,7 +27,7 @@ from watchkeeper.domain.rules.table import RunCommand
 from watchkeeper.domain.run.envelope import Event, decode
 from watchkeeper.domain.run.events import EffectEvent, RunEvent
 from watchkeeper.domain.run.evolve.evolve import evolve
-from watchkeeper.domain.run.launch import InstanceEnded, LaunchRefused, LaunchRequested
+from watchkeeper.domain.run.launch import LaunchRequested
 from watchkeeper.domain.run.outbox.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.run.run import Run, Unreadable
 from watchkeeper.domain.run.signal_box import SIGNALS, SignalBox, evolve_box
@@ -297,7 +303,7 @@ class Ledger:
     def _append(
         self, run: Run, outcome: Sequence[RunEvent], cause: Cause, digest: bytes
     ) -> Handled | Refused:
-        if any(isinstance(e, LaunchRequested | InstanceEnded | LaunchRefused) for e in outcome):
+        if touches_roots(outcome):
             with self._claiming:
                 return self._append_with(self.roots(), run, outcome, cause, digest)
         return self._append_with(None, run, outcome, cause, digest)

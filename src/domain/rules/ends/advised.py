@@ -13,12 +13,12 @@ from watchkeeper.domain.rules.permits.guarded import (
 )
 from watchkeeper.domain.rules.permits.permissions import PROPOSALS_OPEN_MAX
 from watchkeeper.domain.run.ends import DecisionMade
-from watchkeeper.domain.run.permits import ActProposed, ConsentUsed
+from watchkeeper.domain.run.permits import ConsentUsed, PermitEvent
 from watchkeeper.domain.run.phases import Interrupted
 from watchkeeper.domain.run.run import Run
 
 
-def proposed_with(run: Run, decision: DecisionMade) -> list[ActProposed]:
+def proposed_with(run: Run, decision: DecisionMade) -> list[PermitEvent]:
     """Return the proposal of the guarded action that a decision advises, unless one waits."""
     if not decision.guarded:
         return []

@@ -6,7 +6,7 @@ one on purpose is a guarded action.
 
 from watchkeeper.domain.rules.health.registry import LIVE_RULES
 from watchkeeper.domain.run.ends import Action, DecisionMade
-from watchkeeper.domain.run.health import FindingOpened, FindingRaised
+from watchkeeper.domain.run.health import OpenFinding
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
 
@@ -17,7 +17,7 @@ CAPTURE = "stacks of all ranks, the state of collectives and node names"
 """Evidence to keep of a job that hangs; the finding says how, for its kind of machine."""
 
 
-def answer_to(found: FindingOpened | FindingRaised, check: CheckRecorded) -> DecisionMade:
+def answer_to(found: OpenFinding, check: CheckRecorded) -> DecisionMade:
     """Return the decision on a finding of a live instance: only whom to notify.
 
     Args:

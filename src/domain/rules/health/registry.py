@@ -47,7 +47,7 @@ from watchkeeper.domain.rules.health.start import (
 )
 from watchkeeper.domain.rules.shared.rule import Looked, Rule, in_order
 from watchkeeper.domain.run.health import (
-    FindingCleared,
+    FindingEvent,
     FindingOpened,
     FindingRaised,
 )
@@ -60,7 +60,7 @@ from watchkeeper.domain.values.causes import NUMBERS_WRONG, is_lasting
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.instance import Instance
 
-FindingChange = FindingOpened | FindingRaised | FindingCleared
+FindingChange = FindingEvent
 """A change that a check makes to the findings of a run."""
 
 

@@ -19,7 +19,6 @@ from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.launch import (
-    InstanceLaunched,
     LaunchApproved,
     LaunchRequested,
     PreflightRecorded,
@@ -106,7 +105,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     )
     asked = [approval, checked, *consents_used(run, findings), requested]
     began = min(job.started_at or command.now, command.now)
-    launched: InstanceLaunched = launched_event(apply_pending(run, asked, command), plan, began)
+    launched = launched_event(apply_pending(run, asked, command), plan, began)
     return [*asked, launched.model_copy(update={"adopted": True})]
 
 

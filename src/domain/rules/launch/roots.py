@@ -53,6 +53,11 @@ def evolve_roots(roots: Roots, event: Event) -> Roots:
             return Roots(event.version, roots.held)
 
 
+def touches_roots(events: Iterable[RunEvent]) -> bool:
+    """Say whether events of a run claim or release an output root."""
+    return any(isinstance(e, LaunchRequested | InstanceEnded | LaunchRefused) for e in events)
+
+
 def overlapping(roots: Roots, *names: str) -> tuple[str, Claim] | None:
     """Return a held root that equals, contains or lies below one of the given roots."""
     wanted = [contract_root(name) for name in names if name]

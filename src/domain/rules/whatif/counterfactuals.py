@@ -18,7 +18,7 @@ from watchkeeper.domain.run.check_history import past_check
 from watchkeeper.domain.run.checkpoints import Checkpoint
 from watchkeeper.domain.run.ends import WINDOW_STEPS, Action, DecisionMade
 from watchkeeper.domain.run.events import RunEvent
-from watchkeeper.domain.run.health import DRIFTED, FindingOpened, FindingRaised
+from watchkeeper.domain.run.health import DRIFTED, OpenFinding
 from watchkeeper.domain.run.operator import ActKind, PlannedActAnnounced
 from watchkeeper.domain.run.phases import Interrupted
 from watchkeeper.domain.run.run import Run, contract_of
@@ -66,7 +66,7 @@ class Otherwise:
     decision: DecisionMade | None
 
 
-Finding = FindingOpened | FindingRaised
+Finding = OpenFinding
 
 _Alteration = Callable[[Scene], tuple[str, Scene] | None]
 
@@ -79,7 +79,7 @@ def answered_by(decision: DecisionMade, before: object) -> Finding | None:
         before: The previous event: the decision on a finding directly follows it.
     """
     notifies = decision.action in (Action.ALERT, Action.NOTIFY)
-    return before if notifies and isinstance(before, FindingOpened | FindingRaised) else None
+    return before if notifies and isinstance(before, OpenFinding) else None
 
 
 def decided_otherwise(
@@ -119,10 +119,7 @@ def _verdict(scene: Scene) -> list[RunEvent]:
 
 
 def _is_found(scene: Scene, kind: str) -> bool:
-    return any(
-        isinstance(event, FindingOpened | FindingRaised) and event.kind == kind
-        for event in _verdict(scene)
-    )
+    return any(isinstance(event, OpenFinding) and event.kind == kind for event in _verdict(scene))
 
 
 def _same(made: DecisionMade | None, decision: DecisionMade) -> bool:

@@ -22,33 +22,21 @@ from watchkeeper.domain.run.ends import (
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.evolve.ends import accepted, evolve_judgement, failure_of
-from watchkeeper.domain.run.evolve.launch import evolve_launch
-from watchkeeper.domain.run.evolve.operator import Operated, evolve_operator
+from watchkeeper.domain.run.evolve.launch import LAUNCH_FITS, evolve_launch
+from watchkeeper.domain.run.evolve.operator import OPERATOR_FITS, Operated, evolve_operator
 from watchkeeper.domain.run.evolve.permits import permitted
 from watchkeeper.domain.run.evolve.signals import received
 from watchkeeper.domain.run.evolve.watch import SeenCheck, Watched, checked, evolve_watch
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.health import UNACCOUNTED
 from watchkeeper.domain.run.launch import (
-    ContractAmended,
-    InstanceEnded,
-    InstanceLaunched,
-    LaunchApproved,
     LaunchEvent,
-    LaunchRefused,
-    LaunchRequested,
-    RunDrafted,
 )
 from watchkeeper.domain.run.monitor_accuracy import counted
 from watchkeeper.domain.run.open_questions import acknowledged, question_of
 from watchkeeper.domain.run.operator import (
-    AncestorNamed,
     CorrectionRecorded,
     NoteAdded,
-    RelaunchRequested,
-    RollbackApproved,
-    RollbackPlanned,
-    RunSuperseded,
     StopRequested,
 )
 from watchkeeper.domain.run.phases import (
@@ -76,27 +64,19 @@ from watchkeeper.domain.run.run import (
     last_instance_or_invalid,
 )
 from watchkeeper.domain.run.seal import (
-    MilestoneVerified,
     RunSealed,
     SealBlocked,
     SealEvent,
     SealVerified,
 )
-from watchkeeper.domain.run.signals import SignalReceived
+from watchkeeper.domain.run.signals import HeardEvent
 from watchkeeper.domain.run.watch import CheckRecorded, Watch
 from watchkeeper.domain.values.replacing import copied
 
-_FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
+_FITS: Mapping[type[Fact], tuple[type[Phase], ...]] = MappingProxyType(
     {
-        RunDrafted: (Unborn,),
-        ContractAmended: (Draft, Cleared),
-        # While it lives or is interrupted, what is approved is a rollback or a relaunch.
-        LaunchApproved: (Draft, Cleared, Stabilizing, Running, Interrupted),
-        LaunchRequested: (Draft, Cleared, Interrupted),
-        InstanceLaunched: (Launching,),
-        LaunchRefused: (Launching,),
+        **LAUNCH_FITS,
         CheckRecorded: (Stabilizing, Running, Interrupted),
-        InstanceEnded: (Stabilizing, Running),
         StopRequested: (Launching, Stabilizing, Running),
         RunFinished: (Interrupted,),
         SealBlocked: (Finished, Stopped),
@@ -104,12 +84,7 @@ _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
         RunSealed: (Finished,),
         RunStopped: (Draft, Cleared, Interrupted),
         RunAbandoned: (Draft, Cleared, Interrupted, Finished),
-        RelaunchRequested: (Stabilizing, Running, Interrupted),
-        RollbackPlanned: (Stabilizing, Running, Interrupted),
-        RollbackApproved: (Stabilizing, Running, Interrupted),
-        RunSuperseded: (Interrupted, Finished, Stopped, Abandoned),
-        AncestorNamed: (Draft, Cleared),
-        MilestoneVerified: (Stabilizing, Running, Interrupted, Finished),
+        **OPERATOR_FITS,
         FixPushed: (Interrupted,),
     }
 )
@@ -216,7 +191,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
         return evolve_judgement(run, data, event)
     if isinstance(data, EndEvent | SealEvent):
         return _ended(run, data)
-    if isinstance(data, SignalReceived):
+    if isinstance(data, HeardEvent):
         return received(run, data, event.envelope.recorded_at)
     at = event.at
     match data:

@@ -1,12 +1,15 @@
 """Folds launches of instances, and their ends, into a run's state."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import assert_never
 
 from watchkeeper.domain.run.ends import Restart
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.evolve.ends import at_stake
+from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.health import DRIFTED
 from watchkeeper.domain.run.launch import (
     ContractAmended,
@@ -21,11 +24,34 @@ from watchkeeper.domain.run.launch import (
 )
 from watchkeeper.domain.run.monitor_accuracy import BY_A_HUMAN
 from watchkeeper.domain.run.permits import Approval
-from watchkeeper.domain.run.phases import Cleared, Draft, Interrupted, Launching, Stabilizing
+from watchkeeper.domain.run.phases import (
+    Cleared,
+    Draft,
+    Interrupted,
+    Launching,
+    Phase,
+    Running,
+    Stabilizing,
+    Unborn,
+)
 from watchkeeper.domain.run.run import InvalidTransition, Run, last_instance_or_invalid
 from watchkeeper.domain.values.causes import is_record_wrong
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.people import Actor
+
+LAUNCH_FITS: Mapping[type[Fact], tuple[type[Phase], ...]] = MappingProxyType(
+    {
+        RunDrafted: (Unborn,),
+        ContractAmended: (Draft, Cleared),
+        # While it lives or is interrupted, what is approved is a rollback or a relaunch.
+        LaunchApproved: (Draft, Cleared, Stabilizing, Running, Interrupted),
+        LaunchRequested: (Draft, Cleared, Interrupted),
+        InstanceLaunched: (Launching,),
+        LaunchRefused: (Launching,),
+        InstanceEnded: (Stabilizing, Running),
+    }
+)
+"""The phases in which each of these events can happen."""
 
 
 def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:

@@ -3,11 +3,14 @@
 Nothing is refused here.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import assert_never
 
 from watchkeeper.domain.run.checkpoints import CheckpointRejected
 from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.losses import without_lineage
 from watchkeeper.domain.run.operator import (
     AncestorNamed,
@@ -22,7 +25,18 @@ from watchkeeper.domain.run.operator import (
     RollbackPlanned,
     RunSuperseded,
 )
-from watchkeeper.domain.run.phases import Interrupted, Superseded
+from watchkeeper.domain.run.phases import (
+    Abandoned,
+    Cleared,
+    Draft,
+    Finished,
+    Interrupted,
+    Phase,
+    Running,
+    Stabilizing,
+    Stopped,
+    Superseded,
+)
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.seal import MilestoneEvent, MilestoneVerified
 from watchkeeper.domain.run.watch import HandoverEvent, Watch, WatchEnded, WatchHandedOver
@@ -30,6 +44,18 @@ from watchkeeper.domain.values.earlier import RejectedLineage
 
 Operated = HandoverEvent | PlannedActEvent | OperatorEvent | MilestoneEvent
 """What a person does with a run, and with its watch."""
+
+OPERATOR_FITS: Mapping[type[Fact], tuple[type[Phase], ...]] = MappingProxyType(
+    {
+        RelaunchRequested: (Stabilizing, Running, Interrupted),
+        RollbackPlanned: (Stabilizing, Running, Interrupted),
+        RollbackApproved: (Stabilizing, Running, Interrupted),
+        RunSuperseded: (Interrupted, Finished, Stopped, Abandoned),
+        AncestorNamed: (Draft, Cleared),
+        MilestoneVerified: (Stabilizing, Running, Interrupted, Finished),
+    }
+)
+"""The phases in which each of these events can happen."""
 
 
 def evolve_operator(run: Run, data: Operated, event: Event) -> Run:

@@ -5,11 +5,11 @@ from datetime import datetime
 
 from watchkeeper.domain.run.phases import Interrupted, Running, Stabilizing
 from watchkeeper.domain.run.run import Run
-from watchkeeper.domain.run.signals import CHECK_GAP, SignalReceived
+from watchkeeper.domain.run.signals import CHECK_GAP, HeardEvent
 from watchkeeper.domain.values.observation.signals import URGENT, SignalKind, absorb, claim_of, hear
 
 
-def received(run: Run, data: SignalReceived, at: datetime) -> Run:
+def received(run: Run, data: HeardEvent, at: datetime) -> Run:
     """Fold a signal in.
 
     Args:
