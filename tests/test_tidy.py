@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 from tests.every_row import every_row
-
 from watchkeeper.domain.run.registry import type_of
 
 ROOT = Path(__file__).parents[1]
