@@ -47,7 +47,7 @@ _ANSWERED = {
     Action.VERIFY: "would have been verified if",
     Action.LEAVE: "would have been left alone if",
     Action.ALERT: "the DRI would have been alerted if",
-    Action.NOTIFY: "the DRI would have been told if",
+    Action.NOTIFY: "the DRI would have been notified if",
 }
 
 
@@ -195,7 +195,7 @@ def _headline(decision: DecisionMade) -> str:
         case Action.ALERT:
             return f"The DRI is asked about {decision.instance}, which is left running"
         case Action.NOTIFY:
-            return f"The DRI is told about {decision.instance}, which is left running"
+            return f"The DRI is notified about {decision.instance}, which is left running"
 
 
 def _ruled(why: Why, rule: str) -> Why:
@@ -251,7 +251,7 @@ def _grouped(changed: Sequence[Otherwise], notifies: bool) -> dict[str, tuple[st
     for one in changed:
         decision = one.decision
         key = (
-            "nobody would have been told if"
+            "nobody would have been notified if"
             if notifies
             else "nothing would have been decided yet if"
         )

@@ -191,7 +191,7 @@ def about(events: list[Event], kind: str) -> tuple[Why, Why]:
 @pytest.mark.parametrize(
     ("kind", "action", "fact", "question"),
     [
-        ("log_signature", "told", "its log had shown no error", ""),
+        ("log_signature", "notified", "its log had shown no error", ""),
         ("not_finite", "asked", "every value had been a number", "q-2 to dri since"),
     ],
 )
@@ -203,7 +203,7 @@ def test_of_two_findings_at_one_check_each_is_explained_by_its_own(
     [(words, closed)] = (finding.otherwise or {}).items()
     assert (words, fact in closed) == ("would not have opened if", True)
     # Nobody is told of what does not open, and nothing else keeps it from being told.
-    assert (decision.otherwise or {})["nobody would have been told if"] == closed
+    assert (decision.otherwise or {})["nobody would have been notified if"] == closed
     assert "retries.budget" not in str(decision.otherwise)
     for why in (finding, decision):
         assert why.question.startswith(question)

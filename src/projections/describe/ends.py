@@ -50,7 +50,7 @@ _WHAT = {
     Action.VERIFY: "verify",
     Action.LEAVE: "leave it ended",
     Action.ALERT: "the job is left alone, a human is asked",
-    Action.NOTIFY: "nothing is done, a human is told",
+    Action.NOTIFY: "nothing is done, a human is notified",
 }
 
 _SAYS_NOTHING = re.compile(r"\s*(?:Traceback \(most recent call last\):\s*)?$")
@@ -109,7 +109,7 @@ def _decided(book: Logbook, data: DecisionMade, event: Event) -> Logbook:
             Action.VERIFY: f"{data.instance}: the seal is verified",
             Action.LEAVE: f"{data.instance} is left alone",
             Action.ALERT: f"{data.instance}: a human is asked",
-            Action.NOTIFY: f"{data.instance}: a human is told",
+            Action.NOTIFY: f"{data.instance}: a human is notified",
         }
         book = opened(book, Kind.END, event.at, titles[data.action])
     if data.action is Action.ALERT or (data.action is Action.NOTIFY and not _is_an_end(book)):
@@ -237,7 +237,7 @@ def _judged(book: Logbook, data: HypothesesJudged, event: Event) -> Logbook:
     shown = "; ".join(prose(text) for text in data.evidence)
     says = [f"ruled out {out}"] if out else ["nothing ruled out"]
     says += [f"ruled in {left}: nothing else is left"] if left else []
-    title = f"{data.instance} tells: {found}"
+    title = f"{data.instance}'s test of causes: {found}"
     status = f"what event {data.decision} put to the test"
     evidence = f"{prose(data.because)}; {shown}"
     decision = "; ".join(says)

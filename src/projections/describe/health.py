@@ -46,7 +46,7 @@ def _cleared(book: Logbook, data: FindingCleared, event: Event) -> Logbook:
 
 
 def _raised_line(data: FindingRaised) -> str:
-    how = "told again" if data.severity is data.before else f"raised from {data.before}"
+    how = "changed" if data.severity is data.before else f"raised from {data.before}"
     return f"{data.severity.value} {data.kind} ({data.rule}) {how}: {data.summary}"
 
 

@@ -50,7 +50,7 @@ def _stop_asked(book: Logbook, data: StopRequested, event: Event) -> Logbook:
     title = f"stop of {data.instance} asked for"
     status = f"asked by {by(event)} under consent {prose(data.consent)}"
     evidence = words(data.reason)
-    then = "the orchestrator is told; its word ends the instance"
+    then = "the orchestrator is asked to stop it; its report ends the instance"
     return entry(book, event, title, status=status, evidence=evidence, then=then)
 
 
