@@ -224,8 +224,8 @@ def decisions(store: str, folder: Path, payload: Payload, repetitions: int, long
 
 def _checks(run: Run) -> Iterator[RecordCheck]:
     """Yield one check after another of a run that goes on training."""
-    assert run.last_check is not None
-    history = History(run=run, now=run.last_check.at)
+    assert run.watch.last_check is not None
+    history = History(run=run, now=run.watch.last_check.at)
     for number in count(CHECKS + 1):
         history.later(CADENCE)
         yield history.check_command(step=1000 * number, found=listing(900, 1000))

@@ -47,8 +47,10 @@ def approved(session: Session, contract: Contract) -> Run:
     draft = DraftRun(now=clock.now(), actor=DRI, contract=contract)
     taken(session.ledger.handle(contract.run, draft))
     run = taken(ask_for_launch(session, contract)).run
-    assert run.preflight is not None
-    approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=run.preflight.digest, note="test")
+    assert run.launch.preflight is not None
+    approval = ApproveLaunch(
+        now=clock.now(), actor=DRI, digest=run.launch.preflight.digest, note="test"
+    )
     return taken(session.ledger.handle(contract.run, approval)).run
 
 
@@ -56,7 +58,7 @@ def requested(session: Session, contract: Contract) -> Run:
     """Draft, approve and request a launch; nothing is submitted yet."""
     approved(session, contract)
     run = taken(ask_for_launch(session, contract)).run
-    assert type(run.phase).__name__ == "Launching", run.preflight
+    assert type(run.phase).__name__ == "Launching", run.launch.preflight
     return run
 
 

@@ -79,7 +79,7 @@ def test_beside_a_running_watch_the_next_holder_takes_over_with_one_command(
         with open_session(home) as session:
             run = session.ledger.run(slug)
         assert isinstance(run, Run)
-        return run.last_check is not None and run.last_check.event.token == token
+        return run.watch.last_check is not None and run.watch.last_check.event.token == token
 
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
     try:
@@ -115,7 +115,7 @@ def test_a_stop_waits_for_nobody_whom_the_watch_was_handed_to(
         with open_session(home) as session:
             run = session.ledger.run(slug)
         assert isinstance(run, Run)
-        return run.last_check is not None
+        return run.watch.last_check is not None
 
     def state() -> JobState:
         with open_session(home) as session:
@@ -205,7 +205,7 @@ def test_a_successor_is_chained_in_status_and_logbook_of_both(
     with open_session(home) as session:
         old = session.ledger.run(slug)
         assert isinstance(old, Run)
-        source = old.checkpoints[20].path
+        source = old.checkpoints.validated[20].path
     new = tiny_contract(site, "next").model_copy(update={"initialize_from": source})
     path = written(tmp_path, new)
     said = cli("supersede", slug, path, "--reason", "another data mix")

@@ -244,7 +244,7 @@ NOT_HELD = "gcs://_ray_pkg_55c26154ca7c9975.zip"
 
 def by_another(place: Place) -> SourceResult:
     contract = place.contract()
-    return SourceResult(contract, OPS, approved(place.session, contract).approvals)
+    return SourceResult(contract, OPS, approved(place.session, contract).permits.approvals)
 
 
 def listing(text: str) -> Arrange:
@@ -264,10 +264,10 @@ def l10(type_: str) -> Arrange:
 
 def l11_revoked(place: Place) -> SourceResult:
     contract = place.contract()
-    [given] = approved(place.session, contract).approvals
+    [given] = approved(place.session, contract).permits.approvals
     revoke = Revoke(now=clock.now(), actor=DRI, name=given.name, reason="too early")
     run = taken(place.session.ledger.handle("tiny", revoke)).run
-    return SourceResult(contract, DRI, run.approvals)
+    return SourceResult(contract, DRI, run.permits.approvals)
 
 
 def l13_watched(place: Place) -> Contract:

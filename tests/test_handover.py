@@ -85,7 +85,7 @@ def test_a_handed_over_watch_stops_acting_and_the_next_holder_goes_on(
     requested(session, tiny_contract(site, "shift", steps=8000))
     with watching(session, "watchkeeper"):
         wait_for(lambda: phase_of(session, "shift") == "running")
-        wait_for(lambda: runs_of(session)["shift"].checkpoints)
+        wait_for(lambda: runs_of(session)["shift"].checkpoints.validated)
         handed = hand_over(session, "shift", "alice")
         packet = handed.packet
         job = runs_of(session)["shift"].instances[0].plan.submission_id
@@ -134,7 +134,7 @@ def test_the_watch_ends_at_its_stopping_point_and_the_job_goes_on(
     assert ended.stopping_point == "step 30"
     run = runs_of(session)["until"]
     assert run.watch.holder is None
-    assert [q.rule for q in run.questions.values()] == ["R19"]
+    assert [q.rule for q in run.questions.open.values()] == ["R19"]
     job = session.adapters.orchestrator(contract).find(run.instances[0].plan.submission_id)
     assert job.state == "running", "a stopping point never stops a job"
     before = len(checks(session, "until"))
@@ -165,22 +165,22 @@ def test_another_watch_reports_a_silent_one_and_a_check_clears_it(
             "mute", TakeWatch(now=clock.now(), actor=SERVICE, holder=silent, same_home=True)
         )
     )
-    health = runs_of(session)["mute"].health
+    health = runs_of(session)["mute"].health.verdict
     with watching(session, "watchkeeper"):
-        wait_for(lambda: "monitor_stale" in runs_of(session)["mute"].findings)
+        wait_for(lambda: "monitor_stale" in runs_of(session)["mute"].health.findings)
     run = runs_of(session)["mute"]
-    assert (run.health, health) == (Health.HEALTHY, Health.HEALTHY)
+    assert (run.health.verdict, health) == (Health.HEALTHY, Health.HEALTHY)
     assert run.watch.holder == silent, "its lease still runs"
     mine = ReportStaleMonitor(now=clock.now(), actor=SERVICE, reporter=silent)
     refused = session.ledger.handle("mute", mine)
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.REPORT_BY_HOLDER
     hand_over_by_force(session, "mute")
-    watch_until(session, lambda runs: "monitor_stale" not in runs["mute"].findings)
+    watch_until(session, lambda runs: "monitor_stale" not in runs["mute"].health.findings)
     opened = [f for f in data_of(session, "mute", FindingOpened) if f.kind == "monitor_stale"]
     cleared = [f for f in data_of(session, "mute", FindingCleared) if f.kind == "monitor_stale"]
     assert (len(opened), len(cleared)) == (1, 1)
-    assert runs_of(session)["mute"].health is Health.HEALTHY
+    assert runs_of(session)["mute"].health.verdict is Health.HEALTHY
 
 
 def hand_over_by_force(session: Session, slug: str) -> None:
@@ -200,7 +200,7 @@ def test_an_end_in_the_window_of_a_pause_is_asked_about_and_not_relaunched(
 ) -> None:
     requested(session, tiny_contract(site, "pause", steps=400, die="kill@200"))
     announce(session, "pause", ActKind.PAUSE)
-    watch_until(session, lambda runs: bool(runs["pause"].questions))
+    watch_until(session, lambda runs: bool(runs["pause"].questions.open))
     [decision] = data_of(session, "pause", DecisionMade)
     assert (decision.rule, decision.action.value) == ("R14", "escalate")
     assert "act-1" in decision.because

@@ -97,7 +97,7 @@ def draft(session: Session, promised: Contract | None = None) -> None:
 def claims(session: Session, run: str = SLUG) -> Claims:
     found = session.ledger.run(run)
     assert isinstance(found, Run)
-    return found.claims
+    return found.signals.claims
 
 
 def of_run(at_minute: int = 0, **changes: Any) -> Signal:

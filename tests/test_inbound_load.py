@@ -107,7 +107,7 @@ def test_disorder_and_repeats_leave_what_the_ordered_stream_leaves(
         assert isinstance(run, Run)
         none: Claims = {}
         claims = reduce(absorb, map(claim_of, wanted[slug(number)]), none)
-        assert run.claims == claims
+        assert run.signals.claims == claims
         received = Counter(
             event.data.signal.key
             for event in session.ledger.history(slug(number))

@@ -225,14 +225,14 @@ def test_a_consented_dirty_launch_keeps_its_patch_scrubbed_and_names_the_consent
 ) -> None:
     dirtied(site.checkout)
     contract = with_code(site, worktree=str(site.checkout))
-    asked = asked_by_consent(session, contract).preflight
+    asked = asked_by_consent(session, contract).launch.preflight
     assert asked is not None
     approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=asked.digest, note="test")
     taken(session.ledger.handle(contract.run, approval))
     run = taken(ask_for_launch(session, contract)).run
     watch_until(session, lambda runs: isinstance(runs["tiny"].phase, Sealed))
     [launched] = data_of(session, "tiny", InstanceLaunched)
-    [consent] = [one for one in run.consents if one.action == "dirty_launch"]
+    [consent] = [one for one in run.permits.consents if one.action == "dirty_launch"]
     assert (launched.dirty_consent, launched.patch) == (consent.name, consent.target)
     digest = launched.patch_kept
     kept = (session.home.evidence / digest[:2] / f"{digest}.patch").read_bytes()
@@ -255,8 +255,8 @@ def test_a_dirty_launch_whose_patch_cannot_be_kept_is_not_submitted(
     (site.checkout / "data.txt").write_text("x" * (PATCH_BYTES_MAX + 1))
     contract = with_code(site, worktree=str(site.checkout))
     run = asked_by_consent(session, contract)
-    assert run.preflight is not None
-    [blocked, _] = blocks(run.preflight.findings)
+    assert run.launch.preflight is not None
+    [blocked, _] = blocks(run.launch.preflight.findings)
     assert (blocked.rule, "more than 1 MiB" in blocked.says) == ("L2", True)
 
 
@@ -294,8 +294,8 @@ def test_a_root_behind_a_symlink_is_the_root_that_it_leads_to(session: Session, 
     assert {str(site.folder / name / "x") for name in ("real", "link")} == set(held)
     blocked = taken(ask_for_launch(session, real)).run
     assert isinstance(blocked.phase, Cleared)
-    assert blocked.preflight is not None
-    [l3] = [one for one in blocked.preflight.findings if one.rule == "L3"]
+    assert blocked.launch.preflight is not None
+    [l3] = [one for one in blocked.launch.preflight.findings if one.rule == "L3"]
     assert (l3.verdict.value, "is held by link i1" in l3.says) == ("block", True), l3
 
 

@@ -48,9 +48,9 @@ def rolled_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rolled]:
     create_home(folder / "home")
     with open_session(folder / "home", create=True) as session:
         requested(session, tiny_contract(site, "back", steps=300))
-        watch_until(session, lambda runs: max(runs["back"].checkpoints, default=0) >= 50)
+        watch_until(session, lambda runs: max(runs["back"].checkpoints.validated, default=0) >= 50)
         put(site, 25, 24)
-        watch_until(session, lambda runs: bool(runs["back"].rejected))
+        watch_until(session, lambda runs: bool(runs["back"].checkpoints.rejected))
         planned = taken(
             plan_rollback(session.services, runs_of(session)["back"], 30, DRI, "a jump")
         )

@@ -37,8 +37,8 @@ def drafted(session: Session, contract: Contract, actor: Actor) -> GateFinding:
 
 
 def l12(run: Run) -> GateFinding:
-    assert run.preflight is not None
-    return next(finding for finding in run.preflight.findings if finding.rule == "L12")
+    assert run.launch.preflight is not None
+    return next(finding for finding in run.launch.preflight.findings if finding.rule == "L12")
 
 
 def branches(site: Site) -> list[str]:

@@ -59,14 +59,16 @@ def test_a_run_goes_on_after_its_ray_head_restarted(
         requested(session, tiny_contract(site, RUN, steps=400, pace=0.05, orchestrator=part))
         watch_until(
             session,
-            lambda runs: isinstance(runs[RUN].phase, Running) and 20 in runs[RUN].checkpoints,
+            lambda runs: (
+                isinstance(runs[RUN].phase, Running) and 20 in runs[RUN].checkpoints.validated
+            ),
         )
     finally:
         os.kill(old.pid, signal.SIGKILL)
         old.stop()
     new = head(tmp_path / "new", port, pytestconfig)
     try:
-        watch_until(session, lambda runs: bool(runs[RUN].questions))
+        watch_until(session, lambda runs: bool(runs[RUN].questions.open))
         first = runs_of(session)[RUN].instances[0].plan.submission_id
         refused = relaunch(session)
         assert isinstance(refused, Refused)
@@ -91,8 +93,8 @@ def test_a_run_goes_on_after_its_ray_head_restarted(
         # It was declared lost, and it runs: nothing is launched beside it.
         jobs = RayOrchestrator(new.address)
         jobs.submit(JobSpec(submission_id=first, command=("sleep", "1000")))
-        watch_until(session, lambda runs: bool(runs[RUN].questions))
-        [asked] = runs_of(session)[RUN].questions.values()
+        watch_until(session, lambda runs: bool(runs[RUN].questions.open))
+        [asked] = runs_of(session)[RUN].questions.open.values()
         assert f"whose job {first} is" in data_of(session, RUN, EscalationRaised)[-1].asks
         assert len(runs_of(session)[RUN].instances) == 1
         jobs.stop(first)

@@ -54,7 +54,10 @@ pytestmark = pytest.mark.git
 def running_past(slug: str, step: int) -> Callable[[dict[str, Run]], bool]:
     def holds(runs: dict[str, Run]) -> bool:
         run = runs[slug]
-        return type(run.phase).__name__ == "Running" and max(run.checkpoints, default=0) >= step
+        return (
+            type(run.phase).__name__ == "Running"
+            and max(run.checkpoints.validated, default=0) >= step
+        )
 
     return holds
 
@@ -112,14 +115,14 @@ def test_a_rollback_needs_its_own_approval_and_rejects_what_lies_above(
         .data
     )
     assert isinstance(planned, RollbackPlanned)
-    seen = len(runs_of(session)["back"].checkpoints)
-    watch_until(session, lambda runs: len(runs["back"].checkpoints) > seen + 2)
+    seen = len(runs_of(session)["back"].checkpoints.validated)
+    watch_until(session, lambda runs: len(runs["back"].checkpoints.validated) > seen + 2)
     assert len(data_of(session, "back", LaunchRequested)) == 1, "nothing is done before"
     approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=planned.digest[:12])
     taken(session.ledger.handle("back", approval))
     watch_until(session, lambda runs: len(runs["back"].instances) == 2)
     run = runs_of(session)["back"]
-    assert max(run.checkpoints) == 30, "everything above is rejected"
+    assert max(run.checkpoints.validated) == 30, "everything above is rejected"
     [left] = data_of(session, "back", LineageRejected)
     assert (left.above_step, left.through) == (30, "i1")
     second = data_of(session, "back", LaunchRequested)[1]
@@ -138,7 +141,7 @@ def test_a_checkpoint_that_is_not_whole_is_not_rolled_back_to(session: Session, 
     refused = plan_rollback(session.services, run, 15, DRI, "a guess")
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.CHECKPOINT_UNKNOWN
-    (Path(run.checkpoints[20].path) / "metadata.json").unlink()
+    (Path(run.checkpoints.validated[20].path) / "metadata.json").unlink()
     refused = plan_rollback(session.services, run, 20, DRI, "the loss rose")
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.PLAN_BLOCKED
@@ -150,7 +153,7 @@ def test_a_checkpoint_that_is_not_whole_is_not_rolled_back_to(session: Session, 
 
 def test_a_superseded_run_and_its_successor_name_each_other(session: Session, site: Site) -> None:
     requested(session, tiny_contract(site, "old", die="exit@30"))
-    watch_until(session, lambda runs: bool(runs["old"].questions))
+    watch_until(session, lambda runs: bool(runs["old"].questions.open))
     new = _goes_on(site, runs_of(session)["old"], "new")
     taken(supersede(session.services, runs_of(session)["old"], new, DRI, "another data mix"))
     assert phase_of(session, "old") == "superseded"
@@ -165,8 +168,8 @@ def test_a_superseded_run_and_its_successor_name_each_other(session: Session, si
     ).events
     assert {slug: run.version for slug, run in runs_of(session).items()} == versions
     run = taken(ask_for_launch(session, new)).run
-    assert run.preflight is not None
-    approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=run.preflight.digest)
+    assert run.launch.preflight is not None
+    approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=run.launch.preflight.digest)
     taken(session.ledger.handle("new", approval))
     taken(ask_for_launch(session, new))
     watch_until(session, is_sealed("new"))
@@ -177,7 +180,7 @@ def test_a_superseded_run_and_its_successor_name_each_other(session: Session, si
 
 def _goes_on(site: Site, old: Run, name: str, **tiny: Any) -> Contract:
     made = tiny_contract(site, name, **tiny)
-    return made.model_copy(update={"initialize_from": old.checkpoints[20].path})
+    return made.model_copy(update={"initialize_from": old.checkpoints.validated[20].path})
 
 
 def test_a_run_with_a_live_job_is_not_superseded(session: Session, site: Site) -> None:
@@ -288,8 +291,8 @@ def test_a_process_started_by_hand_is_named_and_nothing_is_launched_beside_it(
         assert "byhand" not in runs_of(session), "no draft is left whose only command is `launch`"
         drafted(session, contract)
         run = taken(ask_for_launch(session, contract)).run
-        assert run.preflight is not None
-        [blocked] = [f for f in run.preflight.findings if f.rule == "L3"]
+        assert run.launch.preflight is not None
+        [blocked] = [f for f in run.launch.preflight.findings if f.rule == "L3"]
         assert blocked.verdict.value == "block"
         assert f"{contract.output_root}/" in blocked.says
         assert " was written " in blocked.says

@@ -32,8 +32,8 @@ def other(tmp_path: Path) -> Iterator[Session]:
 
 
 def l12_of(run: Run) -> str:
-    assert run.preflight is not None
-    found = next(finding for finding in run.preflight.findings if finding.rule == "L12")
+    assert run.launch.preflight is not None
+    found = next(finding for finding in run.launch.preflight.findings if finding.rule == "L12")
     return f"{found.verdict.value}: {found.says}; {found.fix}"
 
 
@@ -49,8 +49,8 @@ def launched_there(other: Session, site: Site) -> Contract:
 
 
 def approve_again(session: Session, run: Run) -> None:
-    assert run.preflight is not None
-    digest = run.preflight.digest
+    assert run.launch.preflight is not None
+    digest = run.launch.preflight.digest
     approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=digest, note="test")
     taken(session.ledger.handle(run.slug, approval))
 

@@ -4,10 +4,12 @@ import ast
 import re
 import tokenize
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 from tests.every_row import every_row
 from watchkeeper.domain.run.registry import type_of
+from watchkeeper.domain.run.run import Run
 
 ROOT = Path(__file__).parents[1]
 MODULE_LINES_MAX = 400
@@ -154,3 +156,10 @@ def test_an_event_is_named_in_few_modules() -> None:
     assert over.keys() == NAMED_BY_MORE.keys()
     assert {name for name, count in over.items() if count > NAMED_BY_MORE[name]} == set()
     assert len(NAMED_BY_MORE) <= 10
+
+
+RUN_FIELDS_MAX = 16
+
+
+def test_a_run_is_a_few_sub_states() -> None:
+    assert len(fields(Run)) <= RUN_FIELDS_MAX

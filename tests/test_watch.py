@@ -141,18 +141,18 @@ def test_the_same_failure_twice_is_asked_about_and_a_human_may_relaunch(
     session: Session, site: Site
 ) -> None:
     requested(session, tiny_contract(site, "loop", steps=40, die="always@20"))
-    watch_until(session, lambda runs: bool(runs["loop"].questions))
+    watch_until(session, lambda runs: bool(runs["loop"].questions.open))
     assert [d.rule for d in data_of(session, "loop", DecisionMade)] == ["R1", "R2"]
     assert phase_of(session, "loop") == "interrupted"
     command = Acknowledge(now=clock.now(), actor=DRI, question="q-1", answer="relaunch", note="go")
     taken(session.ledger.handle("loop", command))
-    watch_until(session, lambda runs: len(runs["loop"].failures) == 3)
+    watch_until(session, lambda runs: len(runs["loop"].ends.failures) == 3)
     assert data_of(session, "loop", DecisionMade)[2].rule == "R19"
 
 
 def test_a_run_that_exits_badly_is_never_relaunched_by_itself(session: Session, site: Site) -> None:
     requested(session, tiny_contract(site, "exits", die="exit@20"))
-    watch_until(session, lambda runs: bool(runs["exits"].questions))
+    watch_until(session, lambda runs: bool(runs["exits"].questions.open))
     [failure] = data_of(session, "exits", FailureClassified)
     assert (failure.cause, failure.outlook) == ("unknown", "ask")
     assert len(runs_of(session)["exits"].instances) == 1
@@ -180,7 +180,7 @@ def test_a_job_that_cannot_be_submitted_is_refused_and_asked_about(
         return full
 
     services = replace(session.services, outside=Faulty(session.adapters, orchestrator=always_full))
-    watch_until(session, lambda runs: bool(runs["refused"].questions), services=services)
+    watch_until(session, lambda runs: bool(runs["refused"].questions.open), services=services)
     assert len(data_of(session, "refused", LaunchRefused)) == 1
     assert not session.ledger.roots().held
 
@@ -245,7 +245,7 @@ def test_a_dead_orchestrator_is_unavailable_and_health_is_untouched(
     )
     run = runs_of(session)["dark"]
     last = data_of(session, "dark", CheckRecorded)[-1]
-    assert run.health is Health.HEALTHY
+    assert run.health.verdict is Health.HEALTHY
     assert last.readings[0].state == "unavailable"
     assert "the cable is out" in last.readings[0].reason
     assert not data_of(session, "dark", InstanceEnded)
@@ -440,7 +440,7 @@ def test_a_run_whose_watch_was_declined_is_left_alone_unless_named(
 
 def test_what_follows_from_a_check_names_it_as_its_cause(session: Session, site: Site) -> None:
     requested(session, tiny_contract(site, "caused", die="exit@20"))
-    watch_until(session, lambda runs: bool(runs["caused"].questions))
+    watch_until(session, lambda runs: bool(runs["caused"].questions.open))
     events = session.ledger.history("caused")
     [ended] = [e for e in events if isinstance(e.data, InstanceEnded)]
     check = [e for e in events[: ended.version] if isinstance(e.data, CheckRecorded)][-1]
@@ -474,7 +474,7 @@ def test_an_approval_revoked_before_the_submit_starts_no_job(session: Session, s
     requested(session, tiny_contract(site, "withdrawn"))
     revoke = Revoke(now=clock.now(), actor=DRI, name="a-1", reason="wrong mesh")
     taken(session.ledger.handle("withdrawn", revoke))
-    watch_until(session, lambda runs: bool(runs["withdrawn"].questions))
+    watch_until(session, lambda runs: bool(runs["withdrawn"].questions.open))
     orchestrator = session.adapters.orchestrator(tiny_contract(site, "withdrawn"))
     assert orchestrator.find(submission_id(session.services, "withdrawn", 1)).state == "not_found"
     assert [r.reason for r in data_of(session, "withdrawn", LaunchRefused)] == [

@@ -268,11 +268,11 @@ def test_a_relaunch_under_another_configuration_is_blocked_and_asked_about(
         (services.site.checkout / config).write_text(
             "trainer: {num_train_steps: 400, train_batch_size: 512}\n"
         )
-        watch_until(session, lambda runs: bool(runs["drifts"].questions))
+        watch_until(session, lambda runs: bool(runs["drifts"].questions.open))
         checked = data_of(session, "drifts", PreflightRecorded)[-1]
         [drift] = [f for f in checked.findings if f.rule == "L14"]
         assert drift.verdict is Verdict.BLOCK
         assert "train_batch_size" in drift.says
-        [question] = runs_of(session)["drifts"].questions.values()
+        [question] = runs_of(session)["drifts"].questions.open.values()
         assert "L14" in question.asks
         assert len(data_of(session, "drifts", InstanceLaunched)) == 1

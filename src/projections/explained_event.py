@@ -22,7 +22,9 @@ def to_explain(run: Run, history: Sequence[Event]) -> list[int]:
     decision, finding or block that still holds, else the newest check. A success is followed by the
     end before it.
     """
-    asked = [name for name, question in run.questions.items() if not is_answered(run, question)]
+    asked = [
+        name for name, question in run.questions.open.items() if not is_answered(run, question)
+    ]
     for event in reversed(history) if asked else ():
         if isinstance(event.data, EscalationRaised) and event.data.question == asked[-1]:
             return [_asking(history, event)]

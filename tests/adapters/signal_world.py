@@ -143,8 +143,8 @@ def launch(ledger: Ledger, submission: str = SUBMISSION, whose: Contract | None 
     ask = {"now": now, "actor": DRI, "submission_id": submission, "facts": clear()}
     told(ledger, DraftRun(now=now, actor=DRI, contract=made), made.run)
     run = told(ledger, RequestLaunch.model_validate(ask), made.run)
-    assert run.preflight is not None
-    told(ledger, ApproveLaunch(now=now, actor=DRI, digest=run.preflight.digest), made.run)
+    assert run.launch.preflight is not None
+    told(ledger, ApproveLaunch(now=now, actor=DRI, digest=run.launch.preflight.digest), made.run)
     told(ledger, RequestLaunch.model_validate(ask), made.run)
     told(ledger, TakeWatch(now=now, actor=LOOP, holder=HOLDER, same_home=True), made.run)
     confirm = ConfirmLaunched(now=now, actor=LOOP, instance="i1", launched_at=now)

@@ -304,8 +304,8 @@ def test_no_two_other_samples_share_a_name() -> None:
 
 
 def test_a_deleted_part_makes_a_checkpoint_unfit_until_it_is_written_anew(world: World) -> None:
-    there = world.run.checkpoints[100_000]
-    other = world.run.checkpoints[110_000]
+    there = world.run.checkpoints.validated[100_000]
+    other = world.run.checkpoints.validated[110_000]
     assert not doubted(world.run, there)
     world.inbox.take(delivery("gcs_delete_checkpoint_chunk_first"))
     assert "deleted" in doubted(world.run, there)
@@ -316,7 +316,7 @@ def test_a_deleted_part_makes_a_checkpoint_unfit_until_it_is_written_anew(world:
 
 def test_a_replaced_checkpoint_is_not_lost(world: World) -> None:
     world.inbox.take(gcs_event("OBJECT_DELETE", "metadata.json", overwrittenByGeneration="9"))
-    there = world.run.checkpoints[100_000]
+    there = world.run.checkpoints.validated[100_000]
     assert not doubted(world.run, there)
 
 
@@ -426,7 +426,7 @@ def claims_after(folder: Path, deliveries: list[Delivery]) -> Claims:
             pass
         run = Ledger(store, SCRUBBER).run(RUN)
         assert isinstance(run, Run)
-        return run.claims
+        return run.signals.claims
 
 
 def disorder(seed: int) -> list[Delivery]:
@@ -513,7 +513,7 @@ def test_thousands_of_deleted_parts_are_one_signal_a_minute(world: World) -> Non
         at = f"{minute}:{n % 60:02}.000000Z"
         world.inbox.take(gcs_event("OBJECT_DELETE", f"d/{n:06x}", eventTime=at))
     assert len(world.received()) == before + 1
-    [claim] = [c for c in world.run.claims.values() if c.kind is K.CHECKPOINT_GONE]
+    [claim] = [c for c in world.run.signals.claims.values() if c.kind is K.CHECKPOINT_GONE]
     assert claim.at == datetime(2026, 11, 20, 16, 11, tzinfo=UTC)
 
 

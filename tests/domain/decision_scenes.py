@@ -115,7 +115,7 @@ def bad_numbers() -> History:
     history = trained()()
     nan = tracker(1050, heartbeat_at=history.now + 10 * MINUTE, metrics={"loss": float("nan")})
     history.later(10 * MINUTE).check(shown=nan, found=KEPT)
-    assert "not_finite" in history.run.findings
+    assert "not_finite" in history.run.health.findings
     return history
 
 
@@ -144,7 +144,7 @@ def shows(**facts: Any) -> When:
 
 def answered(history: History) -> Answer:
     """A human answers the newest question: relaunch."""
-    question = list(history.run.questions)[-1]
+    question = list(history.run.questions.open)[-1]
     return history.tell(
         Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
     )

@@ -205,8 +205,8 @@ class History:
     def approve(self, facts: GateFacts | None = None) -> Self:
         """Hold the first instance against the gate, and approve it."""
         self.tell(self.launch_command(facts))
-        assert self.run.preflight is not None
-        self.tell(ApproveLaunch(now=self.now, actor=DRI, digest=self.run.preflight.digest))
+        assert self.run.launch.preflight is not None
+        self.tell(ApproveLaunch(now=self.now, actor=DRI, digest=self.run.launch.preflight.digest))
         return self
 
     def request(self, facts: GateFacts | None = None) -> Self:
@@ -229,7 +229,7 @@ class History:
     def check_command(self, said: JobFacts | None = None, **facts: Any) -> RecordCheck:
         """A check of the newest instance, under the newest token; see `samples.seen`."""
         # Unless a test says otherwise the store still has what was validated.
-        kept = listing(*(one for one in sorted(self.run.checkpoints)))
+        kept = listing(*(one for one in sorted(self.run.checkpoints.validated)))
         given_facts: dict[str, Any] = {
             "at": self.now,
             "instance": self.instance,

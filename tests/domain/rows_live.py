@@ -173,7 +173,7 @@ def silence_is_what_it_tells_of() -> None:
     answer = scene.look(without=SOURCES)
     assert answer.the(CheckRecorded).health is Health.UNKNOWN
     assert cleared(answer) == []
-    assert set(scene.history.run.findings) == {"monitor_blind"}
+    assert set(scene.history.run.health.findings) == {"monitor_blind"}
 
 
 BLIND = Row(
@@ -207,7 +207,7 @@ LEFT_REST = timedelta(hours=2) % CADENCE - timedelta(seconds=1)
 
 def further(history: History) -> list[str]:
     """Output that is ten steps further than it was."""
-    checked = history.run.last_check
+    checked = history.run.watch.last_check
     assert checked is not None
     logs = witness_of(checked.event.liveness, "logs")
     assert logs is not None

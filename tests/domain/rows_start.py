@@ -163,7 +163,7 @@ def no_answer_is_named_and_proves_no_artefact() -> None:
     answer = again.look(silent=("tracker",))
     assert cleared(answer) == []
     answer.without(SealVerified)
-    assert "missing_artefacts" in again.history.run.findings
+    assert "missing_artefacts" in again.history.run.health.findings
 
 
 ARTEFACTS = Row(
@@ -205,7 +205,7 @@ class Relaunched:
             facts: `seed` of the configuration, or `unread`; who has `held` the root.
         """
         history = self.history.later(timedelta(minutes=5))
-        for question in list(history.run.questions):
+        for question in list(history.run.questions.open):
             history.tell(
                 Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
             )

@@ -121,7 +121,7 @@ def cleared(answer: Answer) -> list[str]:
 def open_it(row: Row) -> Scene:
     """Return the scene with the finding open."""
     scene = row.given()
-    assert row.kind not in scene.history.run.findings
+    assert row.kind not in scene.history.run.health.findings
     for facts in row.nearly:
         assert row.kind not in opened(scene.look(**facts)), "it opened too soon"
     assert row.kind in opened(scene.look(**row.opens)), "it did not open"
@@ -157,7 +157,7 @@ def it_stays(row: Row) -> None:
     for _ in range(2):
         answer = scene.look(**row.stays)
         assert row.kind not in opened(answer) + cleared(answer)
-        assert row.kind in scene.history.run.findings
+        assert row.kind in scene.history.run.health.findings
 
 
 def it_clears(row: Row) -> None:
@@ -165,7 +165,7 @@ def it_clears(row: Row) -> None:
     scene = open_it(row)
     ends = [kind for facts in row.clears for kind in cleared(scene.look(**facts))]
     assert ends.count(row.kind) == 1
-    assert row.kind not in scene.history.run.findings
+    assert row.kind not in scene.history.run.health.findings
 
 
 def a_planned_act_keeps_it_quiet(row: Row) -> None:
@@ -176,7 +176,7 @@ def a_planned_act_keeps_it_quiet(row: Row) -> None:
         scene.look(**facts)
     answer = scene.look(**row.opens)
     assert row.kind not in opened(answer)
-    assert row.kind not in scene.history.run.findings
+    assert row.kind not in scene.history.run.health.findings
     assert not [one for one in answer.all(DecisionMade) if row.rule in one.because]
     for check in answer.all(CheckRecorded):
         assert any(f"({row.rule}, expected by act-1)" in one for one in check.expected)
@@ -194,7 +194,7 @@ def no_answer_proves_nothing(row: Row) -> None:
     for facts in row.unheard or tuple({**facts, **row.silent} for facts in row.clears):
         answer = scene.look(**facts)
         assert row.kind not in opened(answer) + cleared(answer)
-    assert row.kind in scene.history.run.findings
+    assert row.kind in scene.history.run.health.findings
 
 
 FINDING_CLAIMS: Mapping[str, Callable[[Row], None]] = {

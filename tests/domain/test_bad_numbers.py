@@ -51,7 +51,7 @@ def ended() -> History:
 
 def test_checkpoints_after_the_first_bad_step_are_marked() -> None:
     run = lost_its_numbers().run
-    marked = {step: bad_from(run, one) for step, one in run.checkpoints.items()}
+    marked = {step: bad_from(run, one) for step, one in run.checkpoints.validated.items()}
     assert marked == {500: None, 600: None, 700: 610, 800: 610, 900: 610}
     good = last_good(run)
     assert good is not None
@@ -67,8 +67,8 @@ def test_a_relaunch_by_a_human_resumes_from_the_last_good_one() -> None:
 
 def test_an_answer_to_relaunch_resumes_from_the_last_good_one() -> None:
     history = ended()
-    assert history.run.questions
-    asked = next(one for one in history.run.questions.values() if "--to step-600" in one.asks)
+    assert history.run.questions.open
+    asked = next(one for one in history.run.questions.open.values() if "--to step-600" in one.asks)
     answer = Acknowledge(
         now=history.now, actor=DRI, question=asked.name, answer="relaunch", note="go"
     )
@@ -88,7 +88,7 @@ def test_what_the_next_instance_writes_is_good_again() -> None:
     history.train(650, wait=MINUTES, found=listing(500, 600))
     written = checkpoint(700, written_at=history.now + MINUTES)
     history.train(705, wait=MINUTES, found=listing(500, 600, written))
-    assert bad_from(history.run, history.run.checkpoints[700]) is None
+    assert bad_from(history.run, history.run.checkpoints.validated[700]) is None
     answer = history.fail(killed(9), step=710, found=listing(500, 600, written))
     assert decided(answer) == (Action.RELAUNCH, "R1")
     assert answer.the(DecisionMade).resume_step == 700
@@ -115,7 +115,7 @@ def test_after_a_rollback_it_is_healthy_once_resumed_steps_move() -> None:
     # An end after it counts from where the new lineage came to, not from the old one.
     history.fail(killed(9), step=800, found=listing(500, 600))
     history.relaunch()
-    assert history.run.judgement.high_water == 800
+    assert history.run.ends.judgement.high_water == 800
 
 
 def test_a_tracker_that_still_shows_the_old_end_opens_nothing_after_a_rollback() -> None:
@@ -125,7 +125,7 @@ def test_a_tracker_that_still_shows_the_old_end_opens_nothing_after_a_rollback()
         history.later(MINUTES).check(
             lines=[bar(f"{step}/5.16kit")], shown=fact, found=listing(500, 600)
         )
-        assert history.run.findings == {}
+        assert history.run.health.findings == {}
         assert health_now(history.run).value == "healthy"
 
 
@@ -148,9 +148,9 @@ def test_the_range_that_a_rollback_left_behind_is_a_caveat_of_the_seal() -> None
 @pytest.mark.parametrize("finite", [2, 3])
 def test_a_nan_that_passed_marks_nothing(finite: int) -> None:
     history = lost_its_numbers()
-    check = history.run.last_check
+    check = history.run.watch.last_check
     assert check is not None
     for step in range(950, 950 + finite):
         history.train(step, wait=MINUTES, found=listing(500, 600, 700, 800, 900))
-    marked = bad_from(history.run, replace(history.run.checkpoints[900]))
+    marked = bad_from(history.run, replace(history.run.checkpoints.validated[900]))
     assert (marked is None) == (finite == 3)

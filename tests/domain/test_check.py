@@ -180,7 +180,7 @@ def test_a_finding_degrades_from_the_check_that_opens_it_to_the_one_that_clears_
 def test_a_finding_that_clears_no_longer_degrades() -> None:
     history = story(Stabilizing).later(timedelta(minutes=31))
     history.check(job(JobState.PENDING))
-    assert "pending" in history.run.findings
+    assert "pending" in history.run.health.findings
     assert checked(history, job(JobState.RUNNING)).health is Health.HEALTHY
 
 
@@ -313,9 +313,9 @@ def test_checkpoints_that_did_not_fit_are_validated_at_the_next_check() -> None:
     history = story(Stabilizing)
     found = listing(*range(1, 41))
     history.check(found=found)
-    assert set(history.run.checkpoints) == set(range(9, 41))
+    assert set(history.run.checkpoints.validated) == set(range(9, 41))
     history.check(found=found)
-    assert set(history.run.checkpoints) == set(range(1, 41))
+    assert set(history.run.checkpoints.validated) == set(range(1, 41))
 
 
 def test_a_healthy_check_keeps_no_lines_and_an_end_without_a_word_keeps_the_last() -> None:

@@ -91,8 +91,8 @@ def test_a_check_of_a_run_that_trains_fits_twice_into_a_page_of_the_ledger() -> 
         history.later(CADENCE)
         found = listing(*range(3_000, step + 1, 3_000))
         history.check(step=step, lines=[bar(f"{step}it/99000")], found=found)
-        assert history.run.last_check is not None
-        if not history.run.last_check.event.new_checkpoints:
+        assert history.run.watch.last_check is not None
+        if not history.run.watch.last_check.event.new_checkpoints:
             sizes.append(len(bytes_of(history)))
     assert len(sizes) > 10
     assert statistics.median(sizes) < 1_900, sizes

@@ -67,12 +67,12 @@ def test_an_open_finding_that_gets_louder_is_told_again_once_and_asked_about() -
     assert "nothing is provisioned" in told.summary
     assert "no node has TPU-v5p-8-head" in " ".join(told.evidence)
     assert answer.the(EscalationRaised).rule == "H6"
-    assert history.run.findings["pending"].severity is Severity.ALERT
+    assert history.run.health.findings["pending"].severity is Severity.ALERT
     again = look(history, PENDING, capacity=WEDGE, further=("cluster",))
     assert (opened(again), raised(again)) == ([], [])
     # It never gets quieter while it holds.
     assert raised(look(history, PENDING)) == []
-    assert history.run.findings["pending"].severity is Severity.ALERT
+    assert history.run.health.findings["pending"].severity is Severity.ALERT
     assert cleared(look(history, step=10, lines=steps(10))) == ["pending"]
 
 
@@ -104,7 +104,7 @@ def test_a_partial_allocation_is_told_after_half_an_hour_and_clears() -> None:
         for n in range(1, 6)
     ]
     assert found == [[], [], [], [], ["partial_allocation"]]
-    told = history.run.findings["partial_allocation"]
+    told = history.run.health.findings["partial_allocation"]
     assert (told.rule, told.severity, told.evidence) == ("H6", Severity.NOTIFY, ("3 of 4 granted",))
     assert cleared(trains(history, 1400, silent=("cluster",))) == []
     cleared_now = trains(history, 1450, capacity=WHOLE, further=("cluster",))
@@ -121,7 +121,7 @@ def test_tasks_that_still_wait_tell_of_workers_that_never_co_schedule() -> None:
     for _ in range(5):
         found += opened(look(history, lines=["up"], attempts=tries, further=("attempts",)))
     assert "partial_allocation" in found
-    told = history.run.findings["partial_allocation"].evidence
+    told = history.run.health.findings["partial_allocation"].evidence
     assert told == ("the orchestrator says: no v5p-8 free", "1 of 2 granted")
 
 

@@ -168,7 +168,7 @@ def test_h5_cannot_tell_without_an_answer_and_stays_open(facts: dict[str, Any]) 
     moves(history, 1200)
     answer = moves(history, 1250, **facts)
     assert "checkpoint_stalled" not in opened(answer) + raised(answer) + cleared(answer)
-    assert "checkpoint_stalled" in history.run.findings
+    assert "checkpoint_stalled" in history.run.health.findings
 
 
 def test_h5_clears_with_the_next_complete_one() -> None:
@@ -198,7 +198,7 @@ def test_a_folder_without_metadata_is_told_once_a_write_is_over() -> None:
     history = story(Running, RARELY)
     found = [opened(moves(history, 1200 + n, found=HALF)) for n in range(6)]
     assert found == [[], [], [], [], ["checkpoint_incomplete"], []]
-    told = history.run.findings["checkpoint_incomplete"]
+    told = history.run.health.findings["checkpoint_incomplete"]
     assert (told.rule, told.severity) == ("H5", Severity.ALERT)
     assert told.summary == "not complete after more than 30 min of writing: step-1200"
 
@@ -334,7 +334,7 @@ def test_complete_ones_whose_metadata_step_nobody_says_are_no_stall() -> None:
         if step // 200 > len(saved):
             saved.append(unnamed(history, step))
         kinds += opened(look(history, step=step, lines=steps(step), found=listing(*saved)))
-    assert (len(saved), kinds, history.run.checkpoints) == (11, [], {})
+    assert (len(saved), kinds, history.run.checkpoints.validated) == (11, [], {})
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_complete_ones_whose_metadata_step_nobody_says_are_no_stall() -> None:
 def test_a_stall_says_of_the_newest_one_what_is_known(facts: dict[str, Any], said: str) -> None:
     history = History().launch(BY_STEPS).train(1000, found=listing(checkpoint(1000, **facts)))
     moves(history, 1200, found=listing(checkpoint(1000, **facts)))
-    assert history.run.findings["checkpoint_stalled"].evidence[1] == said
+    assert history.run.health.findings["checkpoint_stalled"].evidence[1] == said
 
 
 def test_those_without_a_step_tell_how_often_one_comes() -> None:
@@ -389,6 +389,9 @@ def test_a_folder_older_than_a_complete_one_without_a_step_is_not_waited_for() -
 def test_one_that_names_its_step_by_now_written_anew_is_no_longer_in_doubt() -> None:
     history = History().launch(BY_STEPS)
     moves(history, 1000, found=listing(unnamed(history, 1000)))
-    assert set(history.run.unnamed) == {1000}
+    assert set(history.run.checkpoints.unverified) == {1000}
     moves(history, 1010, found=listing(checkpoint(1000, written_at=history.now + MINUTE)))
-    assert (set(history.run.unnamed), set(history.run.checkpoints)) == (set(), {1000})
+    assert (set(history.run.checkpoints.unverified), set(history.run.checkpoints.validated)) == (
+        set(),
+        {1000},
+    )

@@ -203,7 +203,7 @@ def test_h17_what_was_printed_stays_true_until_the_instance_ends() -> None:
     look(history, lines=[WRITES(EAST)], shown=tracker(None), found=listing(900, 1000))
     later = look(history, lines=["up"], shown=tracker(None), found=listing(900, 1000))
     assert (opened(later), cleared(later)) == ([], [])
-    assert "wrong_place" in history.run.findings
+    assert "wrong_place" in history.run.health.findings
 
 
 # --- H14: what the gate of a relaunch finds -------------------------------------------------------
@@ -224,7 +224,7 @@ def test_h14_is_open_while_the_gate_blocks_a_relaunch_that_drifted() -> None:
     history.tell(Acknowledge(now=history.now, actor=DRI, question=name, answer="relaunch"))
     same = clear_for(1000, config={"trainer.seed": "0"})
     assert cleared(history.tell(history.relaunch_command(same))) == ["config_drift"]
-    assert not history.run.findings
+    assert not history.run.health.findings
 
 
 def test_h14_a_configuration_that_nobody_could_read_is_no_drift() -> None:

@@ -269,7 +269,7 @@ def test_h3_stays_open_while_it_holds_and_while_nobody_can_tell() -> None:
     for without in ((), ("tracker",), SOURCES, ()):
         answer = look(history, **STANDS, without=without)
         assert "not_training" not in opened(answer) + raised(answer) + cleared(answer)
-        assert "not_training" in history.run.findings
+        assert "not_training" in history.run.health.findings
 
 
 def test_h3_clears_when_a_step_is_seen() -> None:
@@ -446,7 +446,7 @@ def test_a_start_over_its_allowance_that_one_source_tells_of_is_blind_not_hung()
         opened(look(history, lines=[f"words {number}"], without=ALONE)) for number in range(12)
     ]
     assert found == [[]] * 8 + [["monitor_blind"]] + [[]] * 3
-    assert "not_training" not in history.run.findings
+    assert "not_training" not in history.run.health.findings
     answer = look(history, lines=["words"], without=ALONE)
     assert answer.the(CheckRecorded).health is Health.UNKNOWN
 
@@ -527,7 +527,7 @@ def test_a_hang_at_the_first_look_is_told_by_the_pace_that_the_bar_prints() -> N
     assert "s/it" in line
     found = [opened(look(history, **complaining(number, line))) for number in range(5)]
     assert found == [[], [], [], [], ["not_training"]]
-    lines = history.run.findings["not_training"].evidence
+    lines = history.run.health.findings["not_training"].evidence
     assert any("steps in the output: step ~18600" in one and "in a row" in one for one in lines)
 
 
@@ -567,7 +567,7 @@ def test_a_hang_in_catch_up_is_no_proof_by_the_log_alone_and_is_told_as_blind() 
         again = tracker(2000, heartbeat_at=history.now + CADENCE)
         answer = look(history, shown=again, lines=steps(step), found=KEPT)
         assert "not_training" not in opened(answer)
-    assert set(history.run.findings) - {"resume_loss"} == {"monitor_blind"}
+    assert set(history.run.health.findings) - {"resume_loss"} == {"monitor_blind"}
     assert "only logs tells" in live(answer).because
 
 
@@ -642,7 +642,7 @@ def test_with_no_fresh_source_nothing_is_ever_hung_or_degraded(
     for facts in looks:
         answer = look(history, **facts, without=without, nodes=nodes, silent=("cluster",))
         assert not {"not_training", "degraded"} & set(opened(answer))
-        assert not {"not_training", "degraded"} & set(history.run.findings)
+        assert not {"not_training", "degraded"} & set(history.run.health.findings)
 
 
 @settings(deadline=None, max_examples=60)
@@ -682,7 +682,7 @@ def test_h16_opens_when_no_step_comes_and_the_cluster_shows_why(
     for _ in range(3):
         answer = look(history, **stands, further=("cluster",))
         assert {one.rule for one in answer.all(DecisionMade)} <= {"R17"}
-    found = history.run.findings["degraded"]
+    found = history.run.health.findings["degraded"]
     assert (found.rule, found.severity) == ("H16", Severity.ALERT)
     assert says in found.summary
     again = look(history, step=1200, lines=steps(1200), found=KEPT)
@@ -703,7 +703,7 @@ def test_h16_does_not_count_a_node_that_died_before_the_launch() -> None:
     old = DEAD.model_copy(update={"since": history.events[0].at - timedelta(days=3)})
     for _ in range(3):
         look(history, **STANDS, nodes=(old,), further=("cluster",))
-    assert "degraded" not in history.run.findings
+    assert "degraded" not in history.run.health.findings
 
 
 def test_h16_is_expected_by_a_planned_act() -> None:
@@ -717,9 +717,9 @@ def test_h16_cannot_tell_without_an_answer_and_stays_open() -> None:
     history = trains()
     for _ in range(3):
         look(history, **STANDS, nodes=(DEAD,), further=("cluster",))
-    assert "degraded" in history.run.findings
+    assert "degraded" in history.run.health.findings
     assert cleared(look(history, without=SOURCES)) == []
-    assert "degraded" in history.run.findings
+    assert "degraded" in history.run.health.findings
 
 
 # --- H13 -----------------------------------------------------------------------------------------

@@ -808,7 +808,7 @@ def test_h9_finds_an_offset_that_persists_after_the_resume() -> None:
     run.resume(run.step)
     found = kinds(run.cadences(4, loss=2.5 * 1.03))
     assert found == ["resume_loss"]
-    assert "3 % above" in run.history.run.findings["resume_loss"].summary
+    assert "3 % above" in run.history.run.health.findings["resume_loss"].summary
 
 
 def test_h9_leaves_an_offset_within_a_hundredth_alone() -> None:
@@ -877,7 +877,7 @@ def test_a_check_s_measures_are_bounded() -> None:
     check = run.cadence(**GOOD).the(CheckRecorded)
     assert len(check.measured.model_dump_json()) < 2_500
     assert len(check.measured.losses) <= 32
-    assert len(run.history.run.losses) <= 512
+    assert len(run.history.run.watch.losses) <= 512
 
 
 def test_a_tracker_s_history_that_is_unavailable_is_not_used() -> None:
@@ -922,7 +922,7 @@ def test_odd_histories_are_read_without_trouble(told: MetricHistory) -> None:
 def test_a_lost_node_keeps_the_reference_for_the_next_instance() -> None:
     run = training(4)
     run.history.fail(node_lost(), wait=timedelta(seconds=30))
-    before = run.history.run.losses
+    before = run.history.run.watch.losses
     assert before
     assert all(one.stretch == ("i1", 0) for one in before)
 

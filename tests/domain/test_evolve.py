@@ -237,15 +237,15 @@ def test_checkpoints_are_remembered_by_number_the_newest_256() -> None:
     history = story(Stabilizing)
     for first in range(1, 300, 30):
         history.check(found=listing(*range(first, first + 30)))
-    assert set(history.run.checkpoints) == set(range(45, 301))
+    assert set(history.run.checkpoints.validated) == set(range(45, 301))
 
 
 def test_a_checkpoint_that_was_validated_and_is_rejected_is_not_resumed_from() -> None:
     history = story(Running)
-    path = history.run.checkpoints[1000].path
+    path = history.run.checkpoints.validated[1000].path
     history.record(CheckpointRejected(step=1000, path=path, reason="its shards are short"))
-    assert set(history.run.checkpoints) == {900}
-    assert history.run.rejected == {path: "its shards are short"}
+    assert set(history.run.checkpoints.validated) == {900}
+    assert history.run.checkpoints.rejected == {path: "its shards are short"}
     answer = history.fail(killed(), step=1100, found=listing(900, 1000))
     assert answer.the(DecisionMade).resume_step == 900
 
@@ -261,7 +261,7 @@ def test_questions_are_kept_in_order_and_by_name() -> None:
     history = story(Interrupted).relaunch().later(timedelta(seconds=120))
     history.check(lines=["Starting from scratch"])
     history.check(lines=["Starting from scratch"], said=None)
-    assert list(history.run.questions) == ["q-1"]
+    assert list(history.run.questions.open) == ["q-1"]
 
 
 def test_a_watch_s_token_never_falls() -> None:

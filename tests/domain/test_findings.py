@@ -74,10 +74,10 @@ def test_a_finding_opens_once_stays_and_clears() -> None:
         history.later(LIMIT).check(PENDING).then_kinds(CheckRecorded)
     # Without an answer it can't be told: the finding stays open.
     history.later(LIMIT).check(without=("orchestrator",)).then_kinds(CheckRecorded)
-    assert set(history.run.findings) == {"pending"}
+    assert set(history.run.health.findings) == {"pending"}
     answer = history.later(LIMIT).check()
     assert (opened(answer), cleared(answer)) == ([], ["pending"])
-    assert not history.run.findings
+    assert not history.run.health.findings
 
 
 def test_what_never_held_is_not_cleared() -> None:

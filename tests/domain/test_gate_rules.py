@@ -325,11 +325,11 @@ def test_a_hero_run_that_another_approved_waits_for_its_dri() -> None:
     history = History().draft(contract(**HERO))
     asks = history.launch_command().model_copy(update={"actor": OPS})
     history.tell(asks)
-    assert history.run.preflight is not None
-    digest = history.run.preflight.digest
+    assert history.run.launch.preflight is not None
+    digest = history.run.launch.preflight.digest
     history.tell(ApproveLaunch(now=history.now, actor=OPS, digest=digest))
     history.tell(asks).without(LaunchRequested)
-    assert [f.rule for f in blocks(history.run.preflight.findings)] == ["L9"]
+    assert [f.rule for f in blocks(history.run.launch.preflight.findings)] == ["L9"]
     history.tell(ApproveLaunch(now=history.now, actor=DRI, digest=digest))
     history.tell(asks).the(LaunchRequested)
 

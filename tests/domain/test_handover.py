@@ -380,12 +380,12 @@ def test_a_silent_watch_is_reported_by_another_and_never_read_as_a_sick_run() ->
     history.when(report(history, HOLDER)).refused(Refusal.REPORT_BY_HOLDER)
     opened = history.tell(report(history)).the(FindingOpened)
     assert (opened.rule, opened.severity.value) == ("H1", "notify")
-    assert history.run.health is Health.HEALTHY
+    assert history.run.health.verdict is Health.HEALTHY
     history.when(report(history)).then()
     answer = history.check(step=1300)
     assert answer.the(FindingCleared).rule == "H1"
     assert answer.the(CheckRecorded).health is Health.HEALTHY
-    assert not history.run.findings
+    assert not history.run.health.findings
 
 
 def test_a_stale_monitor_that_is_expected_opens_nothing() -> None:

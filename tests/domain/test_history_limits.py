@@ -27,7 +27,8 @@ def training() -> History:
 
 def checked_at(history: History, version: int, told: Limit | None = None) -> Sequence[RunEvent]:
     """Return what a check of a run records that has so many events; making them takes minutes."""
-    run = replace(history.run, version=version, history_limit=told)
+    watch = replace(history.run.watch, history_limit=told)
+    run = replace(history.run, version=version, watch=watch)
     outcome = decide(run, history.check_command(step=20))
     assert not isinstance(outcome, Refused)
     return outcome
@@ -71,7 +72,7 @@ def test_what_was_recorded_is_not_recorded_again(training: History) -> None:
         folded = evolve(after, enveloped(fact, number, at=command.now))
         assert isinstance(folded, Run)
         after = folded
-    assert after.history_limit == "soft"
+    assert after.watch.history_limit == "soft"
     again = decide(after, command)
     assert not isinstance(again, Refused)
     assert limits(again) == []

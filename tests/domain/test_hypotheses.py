@@ -26,7 +26,8 @@ def failure(instance: str, step: int | None, **changes: Any) -> Failure:
 
 def at_stake(stake: tuple[Hypothesis, ...], *failures: Failure) -> Run:
     judgement = Judgement(decided=5, stake=Stake(5, "i1", stake))
-    return replace(story(Running).run, judgement=judgement, failures=failures)
+    run = story(Running).run
+    return replace(run, ends=replace(run.ends, judgement=judgement, failures=failures))
 
 
 def ended(stake: tuple[Hypothesis, ...], before: Failure, newest: Failure) -> HypothesesJudged:

@@ -182,7 +182,7 @@ def test_h2_stays_while_the_tracker_gives_no_answer() -> None:
     history = story(Running)
     look(history, shown=shown(history, tracker_id="other"))
     look(history, without=("tracker", "logs")).without(FindingCleared)
-    assert "tracker_identity" in history.run.findings
+    assert "tracker_identity" in history.run.health.findings
 
 
 def test_h2_clears_when_the_tracker_shows_the_agreed_identity_again() -> None:
@@ -196,7 +196,7 @@ def test_h2_holds_after_the_line_that_showed_it_has_left_the_tail() -> None:
     history = story(Running)
     look(history, lines=[ELSEWHERE])
     look(history).without(FindingCleared)
-    assert "tracker_identity" in history.run.findings
+    assert "tracker_identity" in history.run.health.findings
 
 
 def test_h2_can_open_again() -> None:
@@ -216,7 +216,7 @@ def test_r9_holds_the_relaunch_while_the_identity_is_adrift() -> None:
     answer = history.fail(node_lost(), step=1200, found=FOUND, without=("tracker",))
     assert decided(answer) == (Action.ESCALATE, "R9")
     assert "other" in answer.the(EscalationRaised).asks
-    assert "tracker_identity" in history.run.findings
+    assert "tracker_identity" in history.run.health.findings
 
 
 def test_r9_holds_when_only_the_last_lines_show_it() -> None:
@@ -236,7 +236,7 @@ def test_a_human_may_relaunch_all_the_same_and_the_finding_clears_when_it_fits()
     history = story(Running)
     look(history, lines=[ELSEWHERE])
     history.fail(node_lost(), step=1200, found=FOUND)
-    question = list(history.run.questions)[-1]
+    question = list(history.run.questions.open)[-1]
     ack = Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
     history.tell(ack)
     history.relaunch()
@@ -257,15 +257,15 @@ def test_a_drifted_identity_outlives_a_success_and_blocks_the_seal_until_it_is_w
     look(history, lines=[ELSEWHERE])
     end = history.fail(succeeded(), step=5154, found=listing(5155))
     assert isinstance(history.run.phase, Finished)
-    assert set(history.run.findings) == {"tracker_identity"}
+    assert set(history.run.health.findings) == {"tracker_identity"}
     assert end.the(CheckRecorded).health is health_now(history.run) is Health.DEGRADED
     end.without(EscalationRaised)  # The question of before still waits.
     [missing] = history.tell(seal(history)).the(SealBlocked).missing
     assert missing.startswith("identity: H2 open: the tracker identity is not the agreed")
-    assert "missing_artefacts" not in history.run.findings
+    assert "missing_artefacts" not in history.run.health.findings
     caveats = history.tell(seal(history, "identity")).the(SealVerified).caveats
     assert caveats[0].startswith("sealed without identity: H2 open")
-    assert history.run.findings == {}
+    assert history.run.health.findings == {}
 
 
 def test_a_success_asks_again_about_a_drift_whose_question_was_taken_before() -> None:
@@ -291,7 +291,7 @@ def test_a_drifted_identity_outlives_a_stop() -> None:
     history.tell(Stop(now=history.now, actor=DRI, reason="enough"))
     history.fail(job(JobState.STOPPED), step=1200, found=FOUND)
     assert isinstance(history.run.phase, Stopped)
-    assert set(history.run.findings) == {"tracker_identity"}
+    assert set(history.run.health.findings) == {"tracker_identity"}
 
 
 def test_a_wrong_start_of_an_earlier_instance_blocks_the_seal() -> None:
@@ -300,9 +300,9 @@ def test_a_wrong_start_of_an_earlier_instance_blocks_the_seal() -> None:
     history.fail(node_lost(), step=1000, found=FOUND)
     history.relaunch()
     look(history, 950, lines=["Resuming training from step 900"])
-    assert set(history.run.findings) == {"resume_mismatch"}
+    assert set(history.run.health.findings) == {"resume_mismatch"}
     history.fail(node_lost(), step=1200, found=FOUND)
-    question = list(history.run.questions)[-1]
+    question = list(history.run.questions.open)[-1]
     history.tell(Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch"))
     history.relaunch()
     history.fail(succeeded(), step=5154, found=listing(5155))
@@ -316,7 +316,7 @@ def test_a_wrong_start_that_ends_by_success_stays_open_and_blocks_the_seal() -> 
     history = story(Running)
     look(history, lines=["Resuming training from step 900"])
     history.fail(succeeded(), step=5154, found=listing(5155))
-    assert set(history.run.findings) == {"resume_mismatch"}
+    assert set(history.run.health.findings) == {"resume_mismatch"}
     [missing] = history.tell(seal(history)).the(SealBlocked).missing
     assert missing.startswith("lineage: H17 open as i1 ended: resumed from step 900")
 

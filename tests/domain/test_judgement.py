@@ -136,7 +136,7 @@ LIVE = {rule.id: rule for rule in LIVE_RULES}
 def test_r17_tells_of_each_finding_as_loudly_as_it_is_and_does_nothing(
     rule: str, severity: Severity
 ) -> None:
-    check = story(Running).run.last_check
+    check = story(Running).run.watch.last_check
     assert check is not None
     found = FindingOpened(
         kind="any", rule=rule, severity=severity, summary="it stands still", evidence=()
@@ -209,7 +209,7 @@ def revise(history: History, cause: str, **changes: Any) -> Revise:
     fields: dict[str, Any] = {
         "now": history.now,
         "actor": DRI,
-        "failure": history.run.failures[-1].version,
+        "failure": history.run.ends.failures[-1].version,
         "cause": cause,
         "reason": "Xid 79 on that host",
         **changes,
@@ -224,7 +224,7 @@ def test_a_late_signal_names_what_nobody_knew_and_starts_nothing() -> None:
     revised = answer.the(FailureRevised)
     assert (revised.before, revised.cause, revised.failure) == ("unknown", "preemption", 13)
     answer.without(DecisionMade)
-    assert history.run.failures[-1].cause == "preemption"
+    assert history.run.ends.failures[-1].cause == "preemption"
     # The same word again says nothing new.
     preempted(history).without(FailureRevised)
 
@@ -276,7 +276,7 @@ def test_a_person_s_word_holds_a_relaunch_that_was_decided() -> None:
 def test_a_person_s_word_on_an_older_end_decides_nothing_now() -> None:
     history = story(Interrupted).relaunch()
     history.tell(revise(history, "preemption")).then_kinds(FailureRevised)
-    assert history.run.failures[-1].excused
+    assert history.run.ends.failures[-1].excused
 
 
 def test_a_human_s_word_outlasts_later_signals() -> None:
@@ -290,9 +290,9 @@ def test_a_human_s_word_outlasts_later_signals() -> None:
 def test_what_was_excused_can_be_charged_again() -> None:
     history = story(Interrupted)
     history.tell(revise(history, "preemption"))
-    assert history.run.failures[-1].excused
+    assert history.run.ends.failures[-1].excused
     history.tell(revise(history, "data_error"))
-    assert not history.run.failures[-1].excused
+    assert not history.run.ends.failures[-1].excused
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_a_relaunch_records_what_is_at_stake_and_progress_rules_out_code_and_dat
     assert history.decision.proves
     history.relaunch()
     history.train(1105, **KEEP)
-    assert history.run.judgement.stake is not None
+    assert history.run.ends.judgement.stake is not None
     answer = history.later(10 * MINUTES).check(step=1200, **KEEP)
     judged = answer.the(HypothesesJudged)
     assert judged.ruled_out == (Hypothesis.CODE, Hypothesis.DATA)
@@ -389,7 +389,7 @@ def resumed() -> tuple[History, CheckRecorded]:
     history = story(Interrupted).relaunch()
     answer = history.later(5 * MINUTES).check(step=1040, **KEEP)
     answer.without(ResumeProven)
-    assert not is_recovered(history.run.judgement)
+    assert not is_recovered(history.run.ends.judgement)
     return history, answer.the(CheckRecorded)
 
 
@@ -428,7 +428,7 @@ def test_a_resume_is_proven_once_its_losses_can_be_compared(
     assert (proven[0].instance, proven[0].from_step, proven[0].overlap_steps) == ("i2", 1000, 40)
     assert proven[0].evidence
     history.record(*made)
-    assert is_recovered(history.run.judgement) == (verdict == "same")
+    assert is_recovered(history.run.ends.judgement) == (verdict == "same")
     # It is recorded once.
     assert resume_shown(history.run, compared) == []
 
@@ -440,11 +440,11 @@ def test_a_resume_that_differs_is_asked_about_and_counts_once_a_human_took_it() 
     [question] = [event for event in made if isinstance(event, EscalationRaised)]
     assert question.rule == "H9"
     history.record(*made)
-    assert not is_recovered(history.run.judgement)
+    assert not is_recovered(history.run.ends.judgement)
     history.tell(
         Acknowledge(now=history.now, actor=DRI, question=question.question, note="planned")
     )
-    assert is_recovered(history.run.judgement)
+    assert is_recovered(history.run.ends.judgement)
 
 
 def test_what_cannot_be_compared_counts_once_training_is_past_all_that_was_trained() -> None:
@@ -452,11 +452,11 @@ def test_what_cannot_be_compared_counts_once_training_is_past_all_that_was_train
     history.later(10 * MINUTES).check(step=1100, **KEEP).without(ResumeProven)
     proven = history.later(10 * MINUTES).check(step=1101, **KEEP).the(ResumeProven)
     assert proven.verdict == "not_comparable"
-    assert is_recovered(history.run.judgement)
+    assert is_recovered(history.run.ends.judgement)
 
 
 def test_a_first_instance_has_nothing_to_prove() -> None:
     history = story(Running)
     history.later(10 * MINUTES).check(step=1500, **KEEP).without(ResumeProven)
-    assert is_recovered(history.run.judgement)
+    assert is_recovered(history.run.ends.judgement)
     assert last_instance(history.run) is not None

@@ -49,7 +49,7 @@ def test_an_open_question_is_told_each_time_and_a_finding_once(
     shown: dict[str, Any], open_: bool
 ) -> None:
     again = judged(judged(TRAINED.run, 1, **shown).run, 2, **shown)
-    assert again.run.findings
+    assert again.run.health.findings
     assert again.opened == ()
     assert (notifies(again), escalates(again)) == (open_, open_)
 

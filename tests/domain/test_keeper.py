@@ -11,15 +11,14 @@ from watchkeeper.domain.rules.ends.commands import Revise
 from watchkeeper.domain.rules.operator.commands import Acknowledge
 from watchkeeper.domain.run.ends import FailureClassified
 from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.evolve.monitor_accuracy import counted, revised
 from watchkeeper.domain.run.health import UNACCOUNTED, FindingCleared, FindingOpened, FindingRaised
 from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
 from watchkeeper.domain.run.monitor_accuracy import (
     CLEARED_ITSELF,
     DUE_BEFORE,
     TELLING,
-    Keeper,
-    counted,
-    revised,
+    MonitorAccuracy,
 )
 from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.causes import Outlook
@@ -29,14 +28,14 @@ NOTABLE = frozenset({"not_finite", "not_training"})
 QUARTER = timedelta(minutes=15)
 
 
-def failed_twice(step: int) -> Keeper:
+def failed_twice(step: int) -> MonitorAccuracy:
     """A run that is relaunched by R1 and killed again at a step."""
     history = History().launch().train(1000, wait=QUARTER, found=listing(900, 1000))
     history.fail(killed(), step=1100, found=listing(900, 1000))
     history.relaunch()
     history.train(1050, wait=QUARTER, found=listing(900, 1000))
     history.fail(killed(), step=step, found=listing(900, 1000))
-    return history.run.keeper
+    return history.run.watch.monitor_accuracy
 
 
 def failure(cause: str) -> FailureClassified:
@@ -61,12 +60,12 @@ def test_a_restart_that_made_progress_was_not() -> None:
 
 
 def test_an_unknown_cause_is_an_answer_and_no_error() -> None:
-    keeper = counted(Keeper(), failure("unknown"), 7, again=False)
+    keeper = counted(MonitorAccuracy(), failure("unknown"), 7, again=False)
     assert (keeper.causes, revised(keeper, 7, "preemption").causes_wrong) == (0, 0)
 
 
 def test_a_named_cause_that_is_revised_was_wrong_once() -> None:
-    keeper = counted(Keeper(), failure("node_failure"), 7, again=False)
+    keeper = counted(MonitorAccuracy(), failure("node_failure"), 7, again=False)
     assert keeper.causes == 1
     once = revised(keeper, 7, "preemption")
     assert once.causes_wrong == 1
@@ -75,11 +74,13 @@ def test_a_named_cause_that_is_revised_was_wrong_once() -> None:
 
 
 def test_an_end_by_numbers_without_an_alert_before_it_was_missed() -> None:
-    missed = counted(Keeper(), failure("numerical_instability"), 7, again=False)
+    missed = counted(MonitorAccuracy(), failure("numerical_instability"), 7, again=False)
     assert (missed.alarms, missed.alarms_missed) == (1, 1)
-    told = counted(Keeper(alarmed=NOTABLE), failure("numerical_instability"), 7, again=False)
+    told = counted(
+        MonitorAccuracy(alarmed=NOTABLE), failure("numerical_instability"), 7, again=False
+    )
     assert (told.alarms, told.alarms_missed) == (1, 0)
-    other = counted(Keeper(), failure("preemption"), 7, again=False)
+    other = counted(MonitorAccuracy(), failure("preemption"), 7, again=False)
     assert (other.alarms, other.alarms_missed) == (0, 0)
 
 
@@ -89,7 +90,7 @@ def test_an_alarm_counts_only_for_a_cause_that_it_tells_of(cause: str) -> None:
         opened = FindingOpened(
             kind=kind, rule="H5", severity=Severity.ALERT, summary="s", evidence=()
         )
-        keeper = counted(Keeper(), opened, 6, again=False)
+        keeper = counted(MonitorAccuracy(), opened, 6, again=False)
         keeper = counted(keeper, failure(cause), 7, again=False)
         assert (keeper.alarms, keeper.alarms_missed) == (1, int(kind not in DUE_BEFORE[cause]))
 
@@ -129,7 +130,7 @@ def cleared_signature(reason: str) -> FindingCleared:
 def test_what_a_live_log_showed_was_named_or_missed(
     before: list[RunEvent], cause: str, counts: tuple[int, int]
 ) -> None:
-    keeper = Keeper()
+    keeper = MonitorAccuracy()
     for number, fact in enumerate(before):
         keeper = counted(keeper, fact, 3 + number, again=False)
     keeper = counted(keeper, failure("unknown"), 7, again=False)
@@ -143,8 +144,8 @@ def test_what_a_log_shows_later_is_named_as_well_and_a_new_instance_begins_anew(
         kind="log_signature", rule="H13", severity=Severity.ALERT, before=Severity.ALERT,
         summary="s", evidence=(), about="data_error, wandb_error",
     )  # fmt: skip
-    keeper = counted(counted(Keeper(), signature("wandb_error"), 3, again=False), louder, 4,
-                     again=False)  # fmt: skip
+    keeper = counted(MonitorAccuracy(), signature("wandb_error"), 3, again=False)
+    keeper = counted(keeper, louder, 4, again=False)
     assert keeper.named == {"data_error", "wandb_error"}
     launched = next(
         one.data for one in History().launch().events if isinstance(one.data, InstanceLaunched)
@@ -160,7 +161,7 @@ def test_a_late_checkpoint_is_no_alarm_for_an_end_by_numbers() -> None:
         summary="none since 500",
         evidence=(),
     )
-    keeper = counted(Keeper(), late, 6, again=False)
+    keeper = counted(MonitorAccuracy(), late, 6, again=False)
     keeper = counted(keeper, failure("numerical_instability"), 7, again=False)
     assert (keeper.alarms, keeper.alarms_missed) == (1, 1)
 
@@ -169,29 +170,41 @@ def test_a_question_that_a_human_calls_needless_counts() -> None:
     history = History().launch(contract(retries={"owner": "watchkeeper", "budget": 0}))
     history.train(1000, wait=QUARTER, found=listing(900, 1000))
     history.fail(killed(), step=1100, found=listing(900, 1000))
-    assert (history.run.keeper.pages, history.run.keeper.pages_needless) == (1, 0)
-    [question] = history.run.questions
+    assert (
+        history.run.watch.monitor_accuracy.pages,
+        history.run.watch.monitor_accuracy.pages_needless,
+    ) == (1, 0)
+    [question] = history.run.questions.open
     ack = Acknowledge(now=history.now, actor=DRI, question=question, answer="needless")
     history.tell(ack)
-    assert (history.run.keeper.pages, history.run.keeper.pages_needless) == (1, 1)
+    assert (
+        history.run.watch.monitor_accuracy.pages,
+        history.run.watch.monitor_accuracy.pages_needless,
+    ) == (1, 1)
 
 
 def test_an_alert_that_an_older_release_cleared_unanswered_stays_counted_as_needless() -> None:
     history = History().launch().train(1000, wait=QUARTER)
     history.later(QUARTER).check(job(JobState.UNKNOWN))
-    assert (history.run.keeper.pages, history.run.keeper.pages_needless) == (1, 0)
+    assert (
+        history.run.watch.monitor_accuracy.pages,
+        history.run.watch.monitor_accuracy.pages_needless,
+    ) == (1, 0)
     # Its events did not name the questions that they closed.
     history.record(FindingCleared(kind=UNACCOUNTED, rule="R19", reason=CLEARED_ITSELF))
-    assert (history.run.keeper.pages, history.run.keeper.pages_needless) == (1, 1)
+    assert (
+        history.run.watch.monitor_accuracy.pages,
+        history.run.watch.monitor_accuracy.pages_needless,
+    ) == (1, 1)
 
 
 # --- What a revision says of the restart and of the alarm -----------------------------------------
 
 
-def restarted(cause: str, rule: str = "R1", *, alarmed: bool = False) -> Keeper:
+def restarted(cause: str, rule: str = "R1", *, alarmed: bool = False) -> MonitorAccuracy:
     """A run that failed at event 7 and was relaunched by a rule."""
     keeper = counted(
-        Keeper(alarmed=NOTABLE if alarmed else frozenset()), failure(cause), 7, again=False
+        MonitorAccuracy(alarmed=NOTABLE if alarmed else frozenset()), failure(cause), 7, again=False
     )
     plan = History().launch().run.instances[-1].plan
     asked = LaunchRequested(plan=plan, digest="d", approval="a-1", preflight=1, reason=rule)
@@ -232,7 +245,7 @@ def test_a_false_restart_counts_once_and_is_taken_back_with_the_cause() -> None:
 
 
 def test_an_end_that_was_not_relaunched_has_no_false_restart() -> None:
-    keeper = counted(Keeper(), failure("preemption"), 7, again=False)
+    keeper = counted(MonitorAccuracy(), failure("preemption"), 7, again=False)
     assert revised(keeper, 7, "code_bug").restarts_false == 0
 
 
@@ -243,7 +256,10 @@ def test_an_end_revised_to_what_shows_beforehand_was_missed_unless_alarmed(
     before: str, cause: str, alarmed: bool
 ) -> None:
     keeper = counted(
-        Keeper(alarmed=NOTABLE if alarmed else frozenset()), failure(before), 7, again=False
+        MonitorAccuracy(alarmed=NOTABLE if alarmed else frozenset()),
+        failure(before),
+        7,
+        again=False,
     )
     assert (keeper.alarms, keeper.alarms_missed) == (0, 0)
     known = revised(keeper, 7, cause)
@@ -258,11 +274,11 @@ def test_a_person_s_word_on_an_end_is_counted_in_the_run() -> None:
     history.fail(killed(), step=1100, found=listing(900, 1000))
     history.relaunch()
     history.train(1200, wait=QUARTER, found=listing(900, 1000))
-    failed = history.run.failures[-1].version
+    failed = history.run.ends.failures[-1].version
     said = Revise(
         now=history.now, actor=DRI, failure=failed, cause="numerical_instability", reason="loss"
     )
     history.tell(said)
-    keeper = history.run.keeper
+    keeper = history.run.watch.monitor_accuracy
     assert (keeper.restarts, keeper.restarts_false) == (1, 1)
     assert (keeper.alarms, keeper.alarms_missed) == (1, 1)

@@ -55,8 +55,8 @@ from watchkeeper.domain.values.observation.observation import GateFacts
 
 
 def approve(history: History, digest: str | None = None, actor: Any = DRI) -> Answer:
-    assert history.run.preflight is not None
-    named = history.run.preflight.digest if digest is None else digest
+    assert history.run.launch.preflight is not None
+    named = history.run.launch.preflight.digest if digest is None else digest
     return history.when(ApproveLaunch(now=history.now, actor=actor, digest=named, note="go"))
 
 
@@ -88,7 +88,7 @@ def test_a_human_s_approval_clears_the_plan_that_was_checked() -> None:
     assert (approved.approval, approved.digest, approved.note) == ("a-1", checked.digest, "go")
     history.record(approved, actor=DRI)
     assert isinstance(history.run.phase, Cleared)
-    assert history.run.approvals[0].by == "dri"
+    assert history.run.permits.approvals[0].by == "dri"
 
 
 @pytest.mark.parametrize("actor", [AGENT, LOOP])
@@ -118,7 +118,7 @@ def test_another_plan_than_the_one_checked_is_not_approved() -> None:
     nothing = ApproveLaunch(now=history.now, actor=DRI, digest="0" * 12)
     history.when(nothing).refused(Refusal.PLAN_UNKNOWN)
     history.tell(history.launch_command())
-    waits = history.run.preflight
+    waits = history.run.launch.preflight
     assert waits is not None
     wanted = f"`watchkeeper approve {SLUG} --plan {waits.digest[:12]}`"
     approve(history, "0" * 12).refused(Refusal.PLAN_UNKNOWN, wanted)
@@ -312,7 +312,7 @@ def test_r10_a_decided_checkpoint_that_is_gone_is_asked_about(source: Any) -> No
 def test_r10_a_decided_checkpoint_that_a_later_check_rejected_is_asked_about() -> None:
     history = story(Interrupted)
     history.check(killed(), found=listing(checkpoint(1000, metadata_step=990)))
-    assert history.run.rejected
+    assert history.run.checkpoints.rejected
     assert history.decision is not None
     assert history.decision.action is Action.RELAUNCH
     answer = history.tell(history.relaunch_command())

@@ -225,8 +225,8 @@ class Lives(RuleBasedStateMachine):
         phase = self.history.run.phase
         if isinstance(phase, Interrupted) and phase.decision is None:
             self.check(late=1, lines=[], **facts)
-        elif isinstance(phase, Interrupted) and self.history.run.questions:
-            self.acknowledge(int(next(iter(self.history.run.questions))[2:]), "relaunch", DRI)
+        elif isinstance(phase, Interrupted) and self.history.run.questions.open:
+            self.acknowledge(int(next(iter(self.history.run.questions.open))[2:]), "relaunch", DRI)
         elif isinstance(phase, Interrupted):
             self.relaunch("yes")
         elif isinstance(phase, Launching):
@@ -244,7 +244,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(actor=ACTORS, right=st.booleans())
     def approve(self, actor: Any, right: bool) -> None:
-        checked = self.history.run.preflight
+        checked = self.history.run.launch.preflight
         digest = checked.digest if checked is not None and right else "0000"
         self.give(ApproveLaunch(**self.common(actor), digest=digest))
 
@@ -350,9 +350,11 @@ class Lives(RuleBasedStateMachine):
         """Proposed, consented to, perhaps too long ago, perhaps taken back; then perhaps done."""
         reason = f"reason {self.history.run.version}"
         self.give(Stop(**self.common(AGENT), reason=reason))
-        self.give(GiveConsent(**self.common(DRI), proposal=f"p-{len(self.history.run.proposals)}"))
+        self.give(
+            GiveConsent(**self.common(DRI), proposal=f"p-{len(self.history.run.permits.proposals)}")
+        )
         self.history.later(timedelta(minutes=wait))
-        name = f"c-{len(self.history.run.consents)}"
+        name = f"c-{len(self.history.run.permits.consents)}"
         if back:
             self.give(Revoke(**self.common(DRI), name=name))
         if enough:
@@ -370,7 +372,9 @@ class Lives(RuleBasedStateMachine):
             self.approve(DRI, True)
         self.history.later(timedelta(hours=hours))
         run = self.history.run
-        names = [a.name for a in run.approvals[-1:]] + [w.name for w in run.waivers[-1:]]
+        names = [a.name for a in run.permits.approvals[-1:]] + [
+            w.name for w in run.permits.waivers[-1:]
+        ]
         for name in names if hours == 0 else ():
             self.give(Revoke(**self.common(DRI), name=name))
         self.launch("")

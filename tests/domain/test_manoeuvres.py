@@ -175,11 +175,11 @@ def test_without_a_checkpoint_a_planned_relaunch_is_asked_about() -> None:
 def test_a_run_whose_job_has_ended_is_relaunched_at_once_and_its_question_answered() -> None:
     history = story(Running)
     history.fail(exited(1), step=1100, found=KEPT)
-    assert list(history.run.questions) == ["q-1"]
+    assert list(history.run.questions.open) == ["q-1"]
     answer = history.tell(relaunch(history))
     assert answer.the(EscalationAcknowledged).question == "q-1"
     assert decided(answer) == (Action.RELAUNCH, "R18")
-    assert not history.run.questions
+    assert not history.run.questions.open
 
 
 def test_what_never_ran_is_relaunched_from_where_it_was_to_start() -> None:
@@ -195,7 +195,7 @@ def held_at_the_gate(history: History) -> str:
     source = history.decision.resume_step if history.decision is not None else None
     held = clear_for(source or 0, root_held_by="other i1")
     history.tell(history.relaunch_command(held)).the(EscalationRaised)
-    return list(history.run.questions)[-1]
+    return list(history.run.questions.open)[-1]
 
 
 def answer(history: History, question: str) -> Answer:
@@ -289,7 +289,7 @@ def test_after_the_end_all_above_the_step_is_rejected_and_the_run_goes_on_from_i
     assert (decision.action, decision.rule, decision.resume_step) == (Action.RELAUNCH, "R18", 900)
     requested = history.tell(history.relaunch_command()).the(LaunchRequested)
     assert requested.approval == "a-2"
-    assert sorted(history.run.checkpoints) == [900]
+    assert sorted(history.run.checkpoints.validated) == [900]
 
 
 def test_a_rejected_lineage_is_never_resumed_from_though_it_is_still_there() -> None:

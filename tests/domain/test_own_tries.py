@@ -68,8 +68,8 @@ def test_six_segfaults_two_hours_apart_inside_one_job_are_asked_about(every: str
     assert rules == ["R2"]
     assert asked(checks[23]) == ["R2"], "the second one, four hours in"
     assert "without a newer complete checkpoint" in checks[23].the(DecisionMade).because
-    assert "checkpoint_stalled" in history.run.findings
-    assert history.run.health is not Health.HEALTHY
+    assert "checkpoint_stalled" in history.run.health.findings
+    assert history.run.health.verdict is not Health.HEALTHY
 
 
 @pytest.mark.parametrize("told", [WATCHDOG, MEMORY])
@@ -89,7 +89,7 @@ def test_twelve_kills_without_one_step_are_asked_about_and_are_not_training(
     assert by <= 5, "within the first hour"
     stands = next(place for place, one in enumerate(checks) if "not_training" in opened(one))
     assert stands <= 10, "within two hours"
-    assert "not_training" in history.run.findings
+    assert "not_training" in history.run.health.findings
 
 
 def test_twenty_preemptions_with_progress_between_them_ask_nobody() -> None:
@@ -100,7 +100,7 @@ def test_twenty_preemptions_with_progress_between_them_ask_nobody() -> None:
         answer = fails(history, tries, step, found=listing(*kept), **PREEMPTED)
         assert answer.all(EscalationRaised) == []
         assert [one.rule for one in answer.all(DecisionMade)] == ["R13"]
-    assert history.run.health is Health.HEALTHY
+    assert history.run.health.verdict is Health.HEALTHY
 
 
 def test_r3_counts_the_attempts_that_ended_without_a_newer_checkpoint() -> None:
@@ -168,7 +168,7 @@ def test_it_is_asked_again_after_an_answer_only_once_a_further_try_failed() -> N
     history, tries = trained(), list[AttemptFacts]()
     said = [asked(fails(history, tries, **SEGV)) for _ in range(3)]
     assert said == [[], ["R2"], []]
-    [question] = [q.name for q in history.run.questions.values() if q.rule == "R2"]
+    [question] = [q.name for q in history.run.questions.open.values() if q.rule == "R2"]
     history.tell(Acknowledge(now=history.now, actor=DRI, question=question, answer="noted"))
     history.later(CADENCE)
     assert asked(see(history, tries, 1000)) == []

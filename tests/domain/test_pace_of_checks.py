@@ -44,7 +44,7 @@ def trained(*moves: int, shown: str = "output") -> tuple[History, list[list[str]
 def test_half_the_pace_for_three_cadences_is_told_once(shown: str) -> None:
     history, new, _ = trained(*[FAST] * 8, *[FAST // 2] * 5, shown=shown)
     assert new[8:] == [[], [], ["throughput_collapse"], [], []]
-    finding = history.run.findings["throughput_collapse"]
+    finding = history.run.health.findings["throughput_collapse"]
     assert (finding.rule, finding.severity) == ("H4", Severity.NOTIFY)
     assert "50 %" in finding.summary
 
@@ -71,8 +71,8 @@ def test_it_clears_once_the_pace_is_back() -> None:
 
 def test_a_pace_that_is_as_ever_is_not_recorded_beside_the_steps() -> None:
     history, _, _ = trained(*[FAST] * 8)
-    assert history.run.last_check is not None
-    assert history.run.last_check.event.measured.pace is None
+    assert history.run.watch.last_check is not None
+    assert history.run.watch.last_check.event.measured.pace is None
 
 
 def test_rounding_is_no_slow_cadence() -> None:
@@ -131,7 +131,7 @@ def test_a_slowdown_beyond_rounding_is_seen_in_rounded_bars(
     history, changes = rounded(moves, unit)
     assert changes == found
     if found and len(found) == 1:
-        assert "% below its baseline" in history.run.findings["throughput_collapse"].summary
+        assert "% below its baseline" in history.run.health.findings["throughput_collapse"].summary
 
 
 # --- After a relaunch -----------------------------------------------------------------------------

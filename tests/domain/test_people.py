@@ -46,7 +46,7 @@ def asked(promised: Any = None) -> History:
     """A run whose end was put to the DRI as q-1."""
     history = story(Running, promised)
     history.fail(exited(1), step=1100, found=KEPT)
-    assert set(history.run.questions) == {"q-1"}
+    assert set(history.run.questions.open) == {"q-1"}
     return history
 
 
@@ -62,9 +62,9 @@ def test_an_acknowledged_question_is_closed_and_its_name_is_not_used_again() -> 
     history = asked()
     expected = EscalationAcknowledged(question="q-1", answer="noted", note="on it")
     history.tell(ack(history, note="on it")).then(expected)
-    assert not history.run.questions
+    assert not history.run.questions.open
     history.tell(ack_relaunch(history, "q-1", refused=Refusal.QUESTION_NOT_OPEN))
-    assert history.run.questions_raised == 1
+    assert history.run.questions.raised == 1
 
 
 def ack_relaunch(history: History, question: str, refused: Refusal) -> AddNote:
@@ -141,7 +141,7 @@ def test_a_relaunch_as_answer_still_needs_a_checkpoint() -> None:
 
 def test_a_relaunch_as_answer_does_not_wait_for_a_store_that_was_down_at_the_last_check() -> None:
     history = story(Running)
-    newest = max(history.run.checkpoints)
+    newest = max(history.run.checkpoints.validated)
     history.fail(exited(1), step=1100, without=("checkpoints",))
     answer = history.tell(
         Acknowledge(now=history.now, actor=DRI, question="q-1", answer="relaunch")
@@ -228,8 +228,8 @@ def test_a_stop_of_a_live_instance_is_a_consent_used_once(phase: type[Phase]) ->
     used = ConsentUsed(consent="c-1", action="stop", target="i1", digest=digest)
     requested = StopRequested(instance="i1", reason="the loss diverges", consent="c-1")
     history.tell(stop(history)).then(proposed, consent, used, requested)
-    assert [c.used for c in history.run.consents] == [True]
-    assert history.run.stop_requested == "i1"
+    assert [c.used for c in history.run.permits.consents] == [True]
+    assert history.run.operator.stop_requested == "i1"
     assert isinstance(history.run.phase, phase)
 
 
@@ -274,8 +274,8 @@ def test_whoever_is_no_human_can_only_propose_the_stop_of_a_live_instance(
 ) -> None:
     history = story(phase)
     history.attempt(stop(history, actor)).refused(Refusal.CONSENT_NEEDED, "p-1")
-    assert not history.run.stop_requested
-    assert [(p.action, p.target, p.by) for p in history.run.proposals] == [
+    assert not history.run.operator.stop_requested
+    assert [(p.action, p.target, p.by) for p in history.run.permits.proposals] == [
         ("stop", "i1", actor.principal)
     ]
 

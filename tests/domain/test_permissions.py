@@ -129,7 +129,7 @@ def test_the_same_proposal_again_is_not_recorded_again() -> None:
 
 def test_a_consent_is_to_the_digest_of_one_proposal_and_is_used_once() -> None:
     history = consented()
-    [consent] = history.run.consents
+    [consent] = history.run.permits.consents
     assert consent.digest == proposal_digest(SLUG, "stop", "i1", "it diverges")
     assert not open_proposals(history.run)
     asked = history.tell(stop(history))
@@ -192,7 +192,7 @@ def test_a_human_names_what_they_read_by_its_digest() -> None:
     history.attempt(stop(history))
     wrong = asks(history, GiveConsent, proposal="p-1", digest="0" * 12)
     history.when(wrong).refused(Refusal.PROPOSAL_CHANGED, "p-1")
-    right = history.run.proposals[0].digest[:12]
+    right = history.run.permits.proposals[0].digest[:12]
     tell(history, GiveConsent, proposal="p-1", digest=right).the(ConsentGiven)
 
 
@@ -307,7 +307,7 @@ def test_not_more_than_so_many_attempts_are_recorded_in_a_day() -> None:
         history.attempt(asks(history, Acknowledge, AGENT, question=f"q-{number}"))
     tried = [e for e in history.events if isinstance(e.data, AttemptRefused)]
     assert len(tried) == ATTEMPTS_MAX
-    assert len(history.run.attempts) == ATTEMPTS_MAX
+    assert len(history.run.permits.refused_attempts) == ATTEMPTS_MAX
 
 
 # --- Waivers of the gate -------------------------------------------------------------------------
@@ -397,9 +397,9 @@ def test_an_approval_covers_the_relaunches_of_named_rules_only(rule: str, covere
     asked = history.tell(history.relaunch_command())
     assert bool(asked.all(LaunchRequested)) is covered
     if not covered:
-        assert history.run.preflight is not None
-        tell(history, ApproveLaunch, digest=history.run.preflight.digest)
-        assert [one.name for one in history.run.approvals] == ["a-1", "a-2"]
+        assert history.run.launch.preflight is not None
+        tell(history, ApproveLaunch, digest=history.run.launch.preflight.digest)
+        assert [one.name for one in history.run.permits.approvals] == ["a-1", "a-2"]
 
 
 def test_a_revoked_approval_covers_nothing_and_a_human_may_approve_the_relaunch() -> None:
@@ -410,8 +410,8 @@ def test_a_revoked_approval_covers_nothing_and_a_human_may_approve_the_relaunch(
     blocked = history.tell(history.relaunch_command())
     blocked.without(LaunchRequested)
     assert "L11" in blocked.the(DecisionMade).because
-    assert history.run.preflight is not None
-    tell(history, ApproveLaunch, digest=history.run.preflight.digest)
+    assert history.run.launch.preflight is not None
+    tell(history, ApproveLaunch, digest=history.run.launch.preflight.digest)
     tell(history, Acknowledge, question="q-1", answer="relaunch")
     requested = history.tell(history.relaunch_command()).the(LaunchRequested)
     assert requested.approval == "a-2"
@@ -582,7 +582,7 @@ def test_a_question_about_what_was_never_submitted_says_why() -> None:
 def test_an_exit_does_not_use_up_a_consent() -> None:
     history = consented()
     history.fail(exited(1), step=1100, found=listing(900, 1000))
-    assert not history.run.consents[0].used
+    assert not history.run.permits.consents[0].used
 
 
 def test_a_stop_recorded_before_proposals_existed_still_reads() -> None:
@@ -591,8 +591,8 @@ def test_a_stop_recorded_before_proposals_existed_still_reads() -> None:
         consent="c-1", action="stop", target="i1", expires_at=history.now + CONSENT_LIFE, note="x"
     )
     history.record(consent, StopRequested(instance="i1", reason="x", consent="c-1"), actor=DRI)
-    assert history.run.stop_requested == "i1"
-    assert [one.used for one in history.run.consents] == [True]
+    assert history.run.operator.stop_requested == "i1"
+    assert [one.used for one in history.run.permits.consents] == [True]
 
 
 @pytest.mark.parametrize(

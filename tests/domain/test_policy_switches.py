@@ -198,10 +198,10 @@ def test_relaunches_that_a_human_asked_for_leave_the_restart_budget_as_it_is() -
     history = _running(retries={"budget": 1})
     _asked(history)
     _asked(history)
-    assert (len(history.run.relaunches), len(history.run.restarts)) == (2, 0)
+    assert (len(history.run.launch.relaunch_times), len(history.run.ends.restarts)) == (2, 0)
     assert _lost(history, 2000) == (Action.RELAUNCH, "R1")
     history.relaunch()
-    assert (len(history.run.relaunches), len(history.run.restarts)) == (3, 1)
+    assert (len(history.run.launch.relaunch_times), len(history.run.ends.restarts)) == (3, 1)
     assert _lost(history, 4000) == (Action.ESCALATE, "R3")
 
 
@@ -214,7 +214,7 @@ def test_a_relaunch_in_answer_to_a_question_is_no_restart_by_rule() -> None:
     asked = answer.the(EscalationRaised).question
     history.tell(Acknowledge(now=history.now, actor=DRI, question=asked, answer="relaunch"))
     history.relaunch()
-    assert len(history.run.restarts) == 1
+    assert len(history.run.ends.restarts) == 1
     # The window is over: the one restart of it counts no more, and the answered one never did.
     history.later(timedelta(hours=25)).check(step=4000, found=KEPT)
     assert _lost(history, 4800) == (Action.RELAUNCH, "R1")

@@ -222,7 +222,7 @@ def test_with_nothing_else_left_a_contradicted_checkpoint_is_asked_about() -> No
 
 def test_a_checkpoint_that_retention_removed_is_not_resumed_from() -> None:
     history = History().launch().train(1000, found=listing(900, 1000))
-    assert set(history.run.checkpoints) == {900, 1000}
+    assert set(history.run.checkpoints.validated) == {900, 1000}
     answer = history.fail(killed(), step=1100, found=listing(900))
     assert answer.the(DecisionMade).resume_step == 900
 
@@ -265,7 +265,7 @@ def test_a_dead_run_with_a_silent_store_is_asked_about_once_and_goes_on_by_a_hum
     assert (decision.action, decision.rule) == (Action.ESCALATE, "R19")
     assert "the checkpoint store gives no answer" in decision.because
     assert "no answer in 10 s" in decision.because
-    [question] = history.run.questions.values()
+    [question] = history.run.questions.open.values()
     assert "newest checkpoint on record" in question.asks
     assert question.name in repr(status_row(history.run))
     history.tell(Acknowledge(now=history.now, actor=DRI, question=question.name, answer="relaunch"))
@@ -446,7 +446,8 @@ def test_an_end_one_step_before_the_final_one_is_recovered() -> None:
 
 def test_a_stop_of_an_older_instance_says_nothing_about_this_one() -> None:
     history = story(Interrupted).relaunch()
-    history.run = replace(history.run, stop_requested="i1")
+    operator = replace(history.run.operator, stop_requested="i1")
+    history.run = replace(history.run, operator=operator)
     answer = history.fail(killed(15), step=1500, found=KEPT)
     assert decided(answer)[1] == "R1"
 

@@ -32,14 +32,14 @@ def cells() -> list[Cell]:
 
 def answer_all(history: History, answer: Said) -> None:
     """Answer whatever is asked now; it is taken or refused in words."""
-    for question in list(history.run.questions):
+    for question in list(history.run.questions.open):
         command = Acknowledge(now=history.now, actor=DRI, question=question, answer=answer)
         outcome = history.when(command).outcome
         if isinstance(outcome, Refused):
             assert outcome.sentence
             continue
         history.record(*outcome, actor=DRI)
-        assert question not in history.run.questions
+        assert question not in history.run.questions.open
         made = [one for one in outcome if isinstance(one, DecisionMade)]
         assert all(one.because and one.evidence for one in made)
 

@@ -198,8 +198,8 @@ def test_the_gate_rules_the_commit_of_a_fix_not_material_and_any_other_material(
     ends_as(history, "code_bug", lines=NAME_ERROR, **KEEP)
     history.tell(fix(history))
     history.tell(history.relaunch_command()).the(LaunchRequested)
-    assert history.run.preflight is not None
-    [l14] = [f for f in history.run.preflight.findings if f.rule == "L14"]
+    assert history.run.launch.preflight is not None
+    [l14] = [f for f in history.run.launch.preflight.findings if f.rule == "L14"]
     assert l14.verdict is Verdict.PASS
     assert [(d.key, d.about) for d in l14.differs] == [("plan.git_sha", "")]
 

@@ -70,8 +70,8 @@ def _base(lane: Lane, policy: int, never: bool, *, silent: bool) -> tuple[Run, C
     promised = history.promised
     retries = promised.retries.model_copy(update={"owner": owner, "budget": 2})
     run = replace(history.run, contract=promised.model_copy(update={"retries": retries}))
-    assert run.last_check is not None
-    return run, run.last_check.event
+    assert run.watch.last_check is not None
+    return run, run.watch.last_check.event
 
 
 def _case(
@@ -89,7 +89,7 @@ def _case(
     raised: bool = False,
 ) -> Case:
     run, check = _base(lane, policy, lineage == "never", silent=store == "silent")
-    newest = run.failures[-1]
+    newest = run.ends.failures[-1]
     failure = replace(newest, cause=cause, outlook=outlook, findings=findings, fingerprint="f" * 8)
     steps = {"same again": 1100, "same, past it": 500, "other before": 300}
     earlier: tuple[Failure, ...] = ()
@@ -107,9 +107,12 @@ def _case(
     check = check.model_copy(update=changes)
     run = replace(
         run,
-        failures=(*earlier, failure),
-        restarts=() if budget == "left" else (spent, spent),
-        findings={DRIFTED: _drift()} if drifted else {},
+        ends=replace(
+            run.ends,
+            failures=(*earlier, failure),
+            restarts=() if budget == "left" else (spent, spent),
+        ),
+        health=replace(run.health, findings={DRIFTED: _drift()} if drifted else {}),
     )
     evidence = ("the orchestrator says FAILED, exit code 1",)
     return Case(run, failure, evidence, check, START + timedelta(hours=1))
@@ -171,7 +174,7 @@ def _breaches(case: Case, decision: DecisionMade | None) -> list[str]:
         told.append("a relaunch without its reasons")
     if relaunch and decision.resume_step not in case.check.checkpoints_complete:
         told.append("resumes from what is not there")
-    if relaunch and (case.run.findings or case.check.startup.resumed_step == 40):
+    if relaunch and (case.run.health.findings or case.check.startup.resumed_step == 40):
         told.append("relaunches on a lineage in doubt")
     if decision.guarded and (cause in UNKNOWN or decision.action is not Action.ESCALATE):
         told.append("proposes a guarded action on a guess")

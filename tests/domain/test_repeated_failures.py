@@ -15,7 +15,8 @@ from tests.domain.samples import (
     listing,
     node_lost,
 )
-from watchkeeper.domain.run.ends import WINDOW_STEPS, Action, DecisionMade, FailureClassified
+from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
+from watchkeeper.domain.run.failure_window import WINDOW_STEPS
 from watchkeeper.domain.run.launch import InstanceEnded
 from watchkeeper.domain.values.basic import JobFacts
 from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState

@@ -13,7 +13,7 @@ from watchkeeper.domain.values.replacing import copied
 def test_a_copy_equals_that_of_the_standard_library_and_leaves_the_original() -> None:
     run = story(Running).run
     before = dataclasses.replace(run)
-    for changes in ({}, {"version": 99}, {"recent_checks": (), "since": None}):
+    for changes in ({}, {"version": 99}, {"instances": (), "since": None}):
         assert copied(run, **changes) == dataclasses.replace(run, **changes)
         assert copied(run, **changes) is not run
     assert run == before

@@ -140,7 +140,7 @@ def test_what_differs_is_degraded_until_a_human_takes_it() -> None:
 
 def as_before(history: History) -> None:
     """Record the newest check again, in the words of before a proof was asked for."""
-    check = history.run.last_check
+    check = history.run.watch.last_check
     assert check is not None
     told = {"health": Health.HEALTHY, "because": "running"}
     history.record(check.event.model_copy(update=told))
@@ -162,7 +162,7 @@ def test_what_trains_is_said_to_train_while_it_is_recovering() -> None:
     asked = EscalationRaised(question="q-1", rule="R3", to="dri", asks="i1: what now?", evidence=())
     history.record(asked)
     history.relaunch().later(5 * MINUTES).check(step=1040, **KEEP)
-    assert since_then(history.run, history.run.questions["q-1"]) == "i1 ended; i2 trains"
+    assert since_then(history.run, history.run.questions.open["q-1"]) == "i1 ended; i2 trains"
 
 
 def test_a_first_instance_has_nothing_to_prove() -> None:
@@ -177,5 +177,5 @@ def test_an_outage_beside_an_open_finding_degrades_what_is_recovering_too() -> N
     lost = tracker(1041, metrics={"loss": float("nan")}, heartbeat_at=history.now + 5 * MINUTES)
     answer = history.later(5 * MINUTES).check(shown=lost, without=("orchestrator",), **KEEP)
     check = answer.the(CheckRecorded)
-    assert history.run.findings
+    assert history.run.health.findings
     assert check.health is Health.DEGRADED

@@ -58,9 +58,9 @@ def test_a_decision(row: Decides) -> None:
 
 def test_every_finding_of_every_detector_has_one_row() -> None:
     run = story(Running).run
-    assert run.last_check is not None
-    instance, check = run.instances[-1], run.last_check.event
-    answers = answers_at(run, instance, check, run.last_check.at)
+    assert run.watch.last_check is not None
+    instance, check = run.instances[-1], run.watch.last_check.event
+    answers = answers_at(run, instance, check, run.watch.last_check.at)
     wanted = {(answer.rule, answer.kind) for answer in answers} | ELSEWHERE
     rows = [(row.rule, row.kind) for row in FINDING_ROWS]
     assert len(rows) == len(set(rows))

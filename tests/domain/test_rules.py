@@ -58,7 +58,7 @@ def test_rules_stand_in_the_order_of_their_ids() -> None:
 
 def test_a_detector_answers_for_the_rules_that_it_names() -> None:
     run = story(Running).run
-    check = run.last_check
+    check = run.watch.last_check
     assert check is not None
     at = Looked(run, run.instances[-1], check.event, check.at)
     for detector in DETECTORS:

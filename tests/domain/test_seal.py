@@ -188,8 +188,8 @@ def test_the_same_lacks_again_add_nothing_and_a_verified_seal_is_not_verified_ag
     assert isinstance(history.run.phase, Finished)
     history.tell(verify(history, lacking)).then()
     history.tell(verify(history)).then_kinds(FindingCleared, SealVerified)
-    assert not history.run.findings
-    assert history.run.seal_missing == ()
+    assert not history.run.health.findings
+    assert history.run.seal.missing == ()
     history.when(verify(history)).refused(Refusal.SEAL_VERIFIED)
 
 
@@ -204,7 +204,7 @@ def test_h11_is_open_while_artefacts_are_missing_and_is_told_again_for_others() 
     told = history.tell(verify(history, two)).the(FindingRaised)
     assert "artefacts are missing" in told.summary
     assert told.summary.endswith(" and more")
-    assert history.run.findings["missing_artefacts"].about == told.about
+    assert history.run.health.findings["missing_artefacts"].about == told.about
 
 
 def test_a_success_that_lacks_artefacts_is_not_called_healthy_until_they_are_there() -> None:
@@ -227,7 +227,7 @@ def test_a_seal_that_was_blocked_and_is_waived_stands_right_behind_its_consent()
     )
     answer = history.tell(waived)
     assert [type(event) for event in answer.events][-2:] == [ConsentUsed, SealVerified]
-    assert not history.run.findings
+    assert not history.run.health.findings
     assert audit(history.events) == []
 
 
@@ -243,12 +243,12 @@ def test_a_success_with_wrong_numbers_is_asked_about_and_not_sealed_without_the_
     asked = answer.the(EscalationRaised)
     assert asked.rule == "H7"
     assert "seal" in asked.asks
-    assert "not_finite" in history.run.findings
+    assert "not_finite" in history.run.health.findings
     assert health_now(history.run) is Health.DEGRADED
     blocked = history.tell(verify(history)).the(SealBlocked)
     assert [one.partition(":")[0] for one in blocked.missing] == [WRONG_NUMBERS]
     # No artefact is missing, so H11 says nothing.
-    assert set(history.run.findings) == {"not_finite"}
+    assert set(history.run.health.findings) == {"not_finite"}
     # That somebody took the question is no leave to seal it.
     taken = Acknowledge(now=history.now, actor=DRI, question=asked.question, note="seen")
     history.tell(taken).the(EscalationAcknowledged)
@@ -262,7 +262,7 @@ def test_a_success_with_wrong_numbers_is_asked_about_and_not_sealed_without_the_
     )
     sealed = history.tell(waived)
     assert sealed.the(SealVerified).waived[0].startswith(f"{WRONG_NUMBERS}: H7 open")
-    assert not history.run.findings
+    assert not history.run.health.findings
     assert audit(history.events) == []
 
 

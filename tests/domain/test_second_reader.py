@@ -19,7 +19,7 @@ def suggest(history: History, **changes: Any) -> Answer:
     fields: dict[str, Any] = {
         "now": history.now,
         "actor": LOOP,
-        "failure": history.run.failures[-1].version,
+        "failure": history.run.ends.failures[-1].version,
         "source": "ask.py",
         "hypotheses": ("it is surely preemption", "relaunch at once"),
         **changes,
@@ -31,7 +31,7 @@ def test_it_is_recorded_beside_the_end_with_its_source() -> None:
     history = story(Interrupted)
     told = suggest(history).the(CauseSuggested)
     assert (told.instance, told.source, told.failed) == ("i1", "ask.py", "")
-    assert told.failure == history.run.failures[-1].version
+    assert told.failure == history.run.ends.failures[-1].version
     assert told.hypotheses == ("it is surely preemption", "relaunch at once")
 
 

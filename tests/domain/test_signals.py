@@ -169,7 +169,7 @@ def test_news_from_before_a_check_asks_for_no_other_one() -> None:
 
 def test_a_flood_of_news_asks_for_one_check_at_a_time() -> None:
     history = story(Running)
-    checked = history.run.last_check
+    checked = history.run.watch.last_check
     assert checked is not None
     for number in range(20):
         took(history, signal(history.now, subject=f"n{number}"))
@@ -239,16 +239,16 @@ def test_a_checkpoint_that_is_written_anew_is_trusted_again() -> None:
     took(history, deletion(history))
     history.later(MINUTE)
     took(history, deletion(history, kind=WRITTEN, key="written"))
-    assert not doubted(history.run, history.run.checkpoints[1000])
+    assert not doubted(history.run, history.run.checkpoints.validated[1000])
 
 
 def test_an_old_deletion_says_nothing_about_a_checkpoint_written_since() -> None:
     history = story(Running)
-    checkpoint = history.run.checkpoints[1000]
+    checkpoint = history.run.checkpoints.validated[1000]
     assert checkpoint.written_at is not None
     before = checkpoint.written_at - MINUTE
     took(history, deletion(history, occurred_at=before))
-    assert not doubted(history.run, history.run.checkpoints[1000])
+    assert not doubted(history.run, history.run.checkpoints.validated[1000])
 
 
 # --- Witnesses of an end -------------------------------------------------------------------------

@@ -115,7 +115,9 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
         DraftRun: {"contract": contract()},
         AmendContract: {"contract": contract(title="another")},
         RequestLaunch: {"submission_id": f"{SLUG}-i1-home", "facts": clear()},
-        ApproveLaunch: {"digest": history.run.preflight.digest if history.run.preflight else "0"},
+        ApproveLaunch: {
+            "digest": history.run.launch.preflight.digest if history.run.launch.preflight else "0"
+        },
         ConfirmLaunched: {"instance": instance, "launched_at": now},
         ReportRefusedLaunch: {"instance": instance, "reason": "no"},
         TakeWatch: {"holder": HOLDER, "same_home": True},
@@ -184,7 +186,7 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
 
 def _failure(history: History) -> int:
     """The event that classified the newest end; the first event where none did."""
-    return history.run.failures[-1].version if history.run.failures else 1
+    return history.run.ends.failures[-1].version if history.run.ends.failures else 1
 
 
 @every_row("kind", COMMANDS, ids=lambda kind: kind.__name__)

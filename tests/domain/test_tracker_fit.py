@@ -106,7 +106,7 @@ def test_h2_opens_at_the_second_check_in_a_row_stays_and_clears(ground: str) -> 
     assert "2 checks in a row" in finding.evidence[0]
     assert twice.the(CheckRecorded).health is Health.DEGRADED
     assert INVALID not in opened(wrong(history, ground, 1250))
-    assert INVALID in history.run.findings
+    assert INVALID in history.run.health.findings
     assert INVALID in cleared(see(history, 1300, 1300))
 
 
@@ -152,7 +152,7 @@ def test_a_source_without_an_answer_neither_opens_nor_clears(ground: str, gone: 
     assert INVALID not in opened(wrong(history, ground, 1200, without=(gone,)))
     assert INVALID in opened(wrong(history, ground, 1250))
     assert INVALID not in cleared(see(history, 1300, 1300, without=(gone,)))
-    assert INVALID in history.run.findings
+    assert INVALID in history.run.health.findings
 
 
 @pytest.mark.parametrize("ground", ["finished", "crashed", "step ahead", "loss"])

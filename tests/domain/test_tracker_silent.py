@@ -83,7 +83,7 @@ def test_one_reading_that_fails_after_a_long_absence_is_no_silence() -> None:
 def test_without_the_orchestrator_a_run_that_moves_stays_as_well_as_it_was() -> None:
     history = trains()
     found_in(history, *range(1150, 1800, 50))
-    assert "tracker_silent" in history.run.findings
+    assert "tracker_silent" in history.run.health.findings
     answer = ahead(history, 1850, without=("orchestrator",))
     assert answer.the(CheckRecorded).health is Health.HEALTHY
 

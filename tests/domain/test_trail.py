@@ -39,7 +39,7 @@ def test_detectors_say_the_same_before_and_after_a_check_is_folded_in(checks: in
     check, answers = summarise(history.run, instance, command)
     after = apply_pending(history.run, [check], command)
     assert answers_at(after, instance, check, command.now) == answers
-    assert len(after.recent_checks) == min(checks + 1, RECENT_CHECKS_MAX)
+    assert len(after.watch.recent_checks) == min(checks + 1, RECENT_CHECKS_MAX)
 
 
 def test_a_check_asks_its_detectors_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_only_the_newest_checks_are_remembered_whole() -> None:
     for _ in range(8):
         history.later(timedelta(hours=1))
         history.tell(command_of(history, 600))
-    *earlier, newest = history.run.recent_checks
+    *earlier, newest = history.run.watch.recent_checks
     assert newest.measured is not None
     assert set(newest.levels) == {"loss", "grad_norm", "z_loss", "router"}
     assert [(one.measured, dict(one.levels)) for one in earlier] == [(None, {})] * 7

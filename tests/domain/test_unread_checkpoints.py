@@ -34,7 +34,7 @@ def refused_for(reason: str, **facts: Any) -> tuple[History, str]:
     """
     found = checkpoint(1000, **{"metadata_step": None, **facts})
     history = History().launch().train(1000, found=listing(900, found))
-    assert history.run.rejected == {found.path: UNREAD}
+    assert history.run.checkpoints.rejected == {found.path: UNREAD}
     if reason:
         history.record(CheckpointRejected(step=1000, path=found.path, reason=reason))
     return history, found.path
@@ -53,7 +53,10 @@ def test_what_was_refused_for_metadata_that_nobody_could_read_is_taken_back_once
     read = listing(900, checkpoint(1000, written_at=written))
     first = history.check(step=1005, found=read)
     assert [(one.step, one.path) for one in first.all(CheckpointValidated)] == [(1000, path)]
-    assert (dict(history.run.rejected), dict(history.run.unnamed)) == ({}, {})
+    assert (dict(history.run.checkpoints.rejected), dict(history.run.checkpoints.unverified)) == (
+        {},
+        {},
+    )
     history.check(step=1010, found=read).without(CheckpointValidated)
     assert history.fail(node_lost(), step=1020, found=read).the(DecisionMade).resume_step == 1000
     history.tell(history.relaunch_command()).the(LaunchRequested)
@@ -63,7 +66,7 @@ def test_what_was_refused_for_metadata_that_nobody_could_read_is_taken_back_once
 def test_it_is_taken_back_though_it_was_recorded_in_older_words() -> None:
     history, path = refused_for("its metadata says step None")
     history.check(step=1005, found=listing(900, 1000)).the(CheckpointValidated)
-    assert path not in history.run.rejected
+    assert path not in history.run.checkpoints.rejected
 
 
 def test_after_the_question_it_is_taken_back_and_a_person_may_go_on_from_it() -> None:
@@ -71,7 +74,7 @@ def test_after_the_question_it_is_taken_back_and_a_person_may_go_on_from_it() ->
     history = History().launch().train(1000, found=unread)
     assert decided(history.fail(node_lost(), step=1020, found=unread)) == (Action.ESCALATE, "R10")
     history.check(said=None, found=listing(1000)).the(CheckpointValidated)
-    assert set(history.run.checkpoints) == {1000}
+    assert set(history.run.checkpoints.validated) == {1000}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,7 @@ def test_what_was_refused_for_another_reason_too_stays_refused(reason: str) -> N
     history, path = refused_for(reason)
     answer = history.fail(killed(), step=1100, found=listing(900, 1000))
     assert answer.the(DecisionMade).resume_step == 900
-    assert history.run.rejected == {path: reason}
+    assert history.run.checkpoints.rejected == {path: reason}
 
 
 def test_what_names_another_step_once_it_is_read_is_refused_for_that_and_stays_so() -> None:
@@ -92,7 +95,7 @@ def test_what_names_another_step_once_it_is_read_is_refused_for_that_and_stays_s
     history.check(step=1010, found=wrong).without(CheckpointRejected)
     answer = history.fail(killed(), step=1100, found=listing(900, 1000))
     assert answer.the(DecisionMade).resume_step == 900
-    assert path in history.run.rejected
+    assert path in history.run.checkpoints.rejected
 
 
 @pytest.mark.parametrize("written", [START - timedelta(days=3), None], ids=["a time", "none"])
@@ -102,7 +105,7 @@ def test_what_is_older_than_the_run_stays_refused_whatever_its_metadata_names(
     history, path = refused_for("", written_at=START - timedelta(days=3))
     found = listing(900, checkpoint(1000, written_at=written))
     assert history.fail(killed(), step=1100, found=found).the(DecisionMade).resume_step == 900
-    assert path in history.run.rejected
+    assert path in history.run.checkpoints.rejected
 
 
 def test_what_lies_above_a_rejected_lineage_stays_refused_whatever_its_metadata_names() -> None:
@@ -119,10 +122,10 @@ def test_what_its_predecessor_wrote_is_no_progress_of_a_restart_once_it_is_read(
     assert history.decision is not None
     assert history.decision.resume_step == 900
     history.relaunch().check(step=910, found=listing(900, checkpoint(1000, written_at=None)))
-    assert set(history.run.checkpoints) == {900, 1000}
-    assert history.run.restarts[-1].gained is None
+    assert set(history.run.checkpoints.validated) == {900, 1000}
+    assert history.run.ends.restarts[-1].gained is None
     # It came when it was first seen: H5 waits from there.
-    came = history.run.checkpoints[1000].came_at
+    came = history.run.checkpoints.validated[1000].came_at
     assert came is not None
     assert history.run.instances[-1].launched_at is not None
     assert came < history.run.instances[-1].launched_at
@@ -235,11 +238,11 @@ def test_a_question_is_decided_again_once_the_metadata_is_read(
         assert made[-1].resume_step == 1000
         read = "decided again: step-1000 was validated since event"
         assert any(line.startswith(read) for line in made[-1].evidence)
-        assert [since_then(history.run, q) for q in history.run.questions.values()] == [
+        assert [since_then(history.run, q) for q in history.run.questions.open.values()] == [
             "i1 is to be relaunched"
         ]
         history.relaunch()
-        assert [is_answered(history.run, q) for q in history.run.questions.values()] == [True]
+        assert [is_answered(history.run, q) for q in history.run.questions.open.values()] == [True]
     assert audit(history.events) == []
 
 

@@ -63,7 +63,7 @@ def test_what_comes_back_has_the_allowance_of_a_start_and_clears_the_wait() -> N
     assert found == ["partial_allocation"]
     answer = standing(history, GONE, BACK)
     assert answer.the(CheckRecorded).health is Health.HEALTHY
-    assert "partial_allocation" not in history.run.findings
+    assert "partial_allocation" not in history.run.health.findings
     assert live(answer).quiet is Quiet.COMPILING_OR_RESTORING
     for _ in range(3):
         assert opened(standing(history, GONE, BACK)) == []

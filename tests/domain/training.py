@@ -100,7 +100,7 @@ class Training:
         """The node is lost, and a second instance goes on from a checkpoint, by rule or answer."""
         self.history.fail(node_lost(), wait=timedelta(seconds=30), found=listing(step))
         if answered:
-            question = list(self.history.run.questions)[-1]
+            question = list(self.history.run.questions.open)[-1]
             self.history.tell(
                 Acknowledge(now=self.history.now, actor=DRI, question=question, answer="relaunch")
             )
@@ -127,7 +127,7 @@ class Training:
     @property
     def open(self) -> set[str]:
         """Findings of metrics that are open now."""
-        return {kind for kind in self.history.run.findings if kind in KINDS}
+        return {kind for kind in self.history.run.health.findings if kind in KINDS}
 
 
 def _finite(value: float | None) -> float:

@@ -115,12 +115,12 @@ def cleared(promised: Contract) -> History:
     history = History().draft(promised).later(timedelta(seconds=20))
     history.tell(history.launch_command())
     history.later(4 * MINUTE)
-    assert history.run.preflight is not None
+    assert history.run.launch.preflight is not None
     history.tell(
         ApproveLaunch(
             now=history.now,
             actor=DRI,
-            digest=history.run.preflight.digest,
+            digest=history.run.launch.preflight.digest,
             note="Simulated approval: nobody was asked, this is a test",
         )
     )
@@ -409,8 +409,8 @@ def permitted() -> History:
     give(Revoke, name="w-1", reason="nobody has the time")
     give(Waive, subject="L13", reason="the night shift has it")
     history.tell(history.launch_command())
-    assert history.run.preflight is not None
-    plan = history.run.preflight.digest[:12]
+    assert history.run.launch.preflight is not None
+    plan = history.run.launch.preflight.digest[:12]
     give(ApproveLaunch, AGENT, digest=plan)
     give(ApproveLaunch, DRI, digest=plan)
     give(Revoke, name="a-1", reason="the mesh is wrong\n### 2026 - forged")

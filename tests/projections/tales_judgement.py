@@ -73,7 +73,7 @@ def rethought() -> History:
     history.tell(ReceiveSignal(now=history.now, actor=AGENT, signal=preempted, bound_by="host:w-3"))
     history.relaunch().train(1300, found=KEPT)
     history.fail(exited(7), step=1400, found=KEPT)
-    failure = history.run.failures[-1].version
+    failure = history.run.ends.failures[-1].version
     history.later(5 * MINUTE).tell(
         Revise(now=history.now, actor=DRI, failure=failure, cause="node_failure", reason="Xid 79")
     )
@@ -95,7 +95,7 @@ def thought_along() -> History:
 
 
 def _suggested(history: History, **said: Any) -> None:
-    failure = history.run.failures[-1].version
+    failure = history.run.ends.failures[-1].version
     history.later(timedelta(seconds=20)).tell(
         SuggestCause(now=history.now, actor=LOOP, failure=failure, source="ask.py", **said)
     )

@@ -90,7 +90,7 @@ def test_an_end_of_the_instance_answers_the_question_about_it() -> None:
     history = asked(trained())
     history.fail(killed(), step=1100)
     assert not any(need.says.startswith(ALERT) for need in shown(history).runs[0].needs)
-    assert "q-1" not in history.run.questions
+    assert "q-1" not in history.run.questions.open
     event = next(e for e in history.events if isinstance(e.data, FindingCleared))
     line = f"- Closes q-1: H3 cleared (event {event.version})\n"
     assert line in render_at(history.events).decode(), "the entry of the end says what it closed"
@@ -101,13 +101,16 @@ def test_an_end_of_the_instance_answers_the_question_about_it() -> None:
 def test_a_question_is_closed_when_its_finding_clears_and_counts_as_no_error() -> None:
     history = History().launch().train(1000, wait=QUARTER)
     history.later(QUARTER).check(job(JobState.UNKNOWN))
-    assert list(history.run.questions) == ["q-1"]
+    assert list(history.run.questions.open) == ["q-1"]
     history.train(1100, wait=QUARTER)
     cleared = next(e for e in history.events if getattr(e.data, "closes", ()))
     assert isinstance(cleared.data, FindingCleared)
     assert cleared.data.closes == ("q-1",)
-    assert not history.run.questions
-    assert (history.run.keeper.pages, history.run.keeper.pages_needless) == (1, 0)
+    assert not history.run.questions.open
+    assert (
+        history.run.watch.monitor_accuracy.pages,
+        history.run.watch.monitor_accuracy.pages_needless,
+    ) == (1, 0)
     assert summary(cleared).endswith(" cleared: no longer holds; closes q-1")
     assert (
         f"no longer holds; closes q-1 (event {cleared.version})"
@@ -129,14 +132,14 @@ def test_a_relaunch_closes_the_open_question_with_its_reason(ended: bool) -> Non
         history = History().launch(contract(retries={"owner": "watchkeeper", "budget": 0}))
         history.train(1000, wait=QUARTER, found=listing(900, 1000))
         history.fail(killed(), step=1100, found=listing(900, 1000))
-        assert list(history.run.questions) == ["q-1"]
+        assert list(history.run.questions.open) == ["q-1"]
     command = RequestRelaunch(now=history.now, actor=DRI, reason="a worn node is out")
     history.tell(command)
     taken = next(e for e in history.events if isinstance(e.data, EscalationAcknowledged))
     assert taken.data == EscalationAcknowledged(
         question="q-1", answer="relaunch", note="a worn node is out", closed_by="relaunch"
     )
-    assert not history.run.questions
+    assert not history.run.questions.open
     assert summary(taken) == "q-1 closed by relaunch: a worn node is out"
     assert "- q-1 closed by relaunch\n- Status: taken by dri (human): `a worn node is out`" in (
         render_at(history.events).decode()
@@ -146,7 +149,7 @@ def test_a_relaunch_closes_the_open_question_with_its_reason(ended: bool) -> Non
 def test_a_relaunch_leaves_the_question_about_a_wrong_identity_open() -> None:
     history = asked(trained(), kind=DRIFTED, rule="H2")
     history.tell(RequestRelaunch(now=history.now, actor=DRI, reason="a worn node is out"))
-    assert list(history.run.questions) == ["q-1"]
+    assert list(history.run.questions.open) == ["q-1"]
 
 
 def test_a_question_about_an_end_is_answered_by_the_instance_that_followed() -> None:

@@ -145,7 +145,7 @@ def test_a_question_of_a_living_run_offers_no_relaunch() -> None:
 
 def test_a_question_of_a_run_that_a_human_ended_needs_nobody() -> None:
     run = TALES["refused"]().run
-    assert run.questions
+    assert run.questions.open
     assert not one(trained().now, run).needs
 
 

@@ -52,8 +52,8 @@ def test_a_plan_that_lacks_only_an_approval_waits_for_it() -> None:
     history = History().draft()
     history.tell(history.launch_command())
     row = status_row(history.run)
-    assert history.run.preflight is not None
-    assert (row["approval"], row["blocked"]) == (history.run.preflight.digest[:12], [])
+    assert history.run.launch.preflight is not None
+    assert (row["approval"], row["blocked"]) == (history.run.launch.preflight.digest[:12], [])
 
 
 def test_a_plan_with_other_blocks_waits_for_no_approval() -> None:
@@ -88,9 +88,10 @@ def test_a_seal_is_due_only_where_the_run_seals_itself() -> None:
 
 
 def test_a_stop_that_was_asked_for_shows_until_the_end() -> None:
-    run = replace(trained().run, stop_requested="i1")
-    assert status_row(run)["stopping"] is True
-    assert status_row(replace(run, stop_requested="i0"))["stopping"] is False
+    run = trained().run
+    for instance, stopping in (("i1", True), ("i0", False)):
+        operator = replace(run.operator, stop_requested=instance)
+        assert status_row(replace(run, operator=operator))["stopping"] is stopping
 
 
 def test_a_sealed_run_shows_its_proven_step_and_its_tag() -> None:

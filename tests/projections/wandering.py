@@ -88,8 +88,8 @@ def _command(draw: st.DrawFn, history: History) -> RunCommand | None:
             if draw(st.integers(0, 4)) == 0:
                 return ReportRefusedLaunch(now=now, actor=LOOP, instance=name, reason="no\n# room")
             return ConfirmLaunched(now=now, actor=LOOP, instance=name, launched_at=now)
-        case "q" if history.run.questions:
-            question = draw(st.sampled_from(sorted(history.run.questions)))
+        case "q" if history.run.questions.open:
+            question = draw(st.sampled_from(sorted(history.run.questions.open)))
             answer: Literal["noted", "relaunch"] = draw(st.sampled_from(_ANSWERS))
             return Acknowledge(now=now, actor=DRI, question=question, answer=answer, note="seen")
         case "n":

@@ -73,7 +73,9 @@ def start_run(campaign: Campaign, *, faulty: bool | None = None) -> None:
     contract = scene.contract
     with open_session(campaign.home, create=True) as session:
         handle(session, contract.run, DraftRun(now=clock.now(), actor=HUMAN, contract=contract))
-        checked = not_refused(request_launch(session.services, contract, HUMAN)).run.preflight
+        checked = not_refused(
+            request_launch(session.services, contract, HUMAN)
+        ).run.launch.preflight
         assert checked is not None, "a request records its preflight"
         approval = ApproveLaunch(
             now=clock.now(), actor=HUMAN, digest=checked.digest, note="simulated"

@@ -239,7 +239,11 @@ def work(options: argparse.Namespace) -> int:
 
 def newest_by_text(run: Run, check: CheckRecorded) -> Checkpoint | None:
     """Planted: choose a checkpoint by the text of its path, as a careless `sorted` does."""
-    there = [run.checkpoints[s] for s in check.checkpoints_complete if s in run.checkpoints]
+    there = [
+        run.checkpoints.validated[s]
+        for s in check.checkpoints_complete
+        if s in run.checkpoints.validated
+    ]
     return max(there, key=lambda checkpoint: checkpoint.path, default=None)
 
 

@@ -56,7 +56,7 @@ def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
         # Retention deletes old checkpoints daily. Only a missing newest checkpoint matters.
         rows += [
             _gone(one)
-            for one in known.checkpoints.values()
+            for one in known.checkpoints.validated.values()
             if one.step > there and one.path not in paths
         ]
         rows.sort(key=_step)
@@ -83,7 +83,9 @@ def _validated(store: EventStore, run: str) -> dict[str, str]:
 
 def _restart(run: Run, paths: Sequence[str]) -> str:
     """Return the path that a relaunch would resume from now; empty if there is none."""
-    good = [one for one in run.checkpoints.values() if one.path in paths and is_good(run, one)]
+    good = [
+        one for one in run.checkpoints.validated.values() if one.path in paths and is_good(run, one)
+    ]
     return max(good, key=lambda one: one.step).path if good else ""
 
 
@@ -103,7 +105,7 @@ def _row(
         "complete": found.complete,
         "gone": False,
         "validated": instance is not None,
-        "rejected": found.path in run.rejected,
+        "rejected": found.path in run.checkpoints.rejected,
         "lineage": _lineage(run, contract, found),
         "instance": instance or "",
         "written_at": written.isoformat() if written else None,
@@ -128,11 +130,11 @@ def _reason(run: Run, found: CheckpointFacts, validated: bool) -> str:
     if found.metadata_step != found.step:
         named = "no step" if found.metadata_step is None else f"step {found.metadata_step}"
         return f"its metadata says {named}"
-    if found.path in run.rejected:
-        return run.rejected[found.path]
+    if found.path in run.checkpoints.rejected:
+        return run.checkpoints.rejected[found.path]
     if is_older_than_the_run(run, found.written_at):
         return "written before this run's first launch"
-    judged = run.checkpoints.get(found.step)
+    judged = run.checkpoints.validated.get(found.step)
     since = bad_from(run, judged) if judged is not None and judged.path == found.path else None
     if since is not None:
         return f"after NaN at {since}: no relaunch resumes from it"

@@ -289,7 +289,7 @@ def _strike(scene: Scene, fault: str, output: Output, stack: ExitStack) -> None:
 def _found(runs: dict[str, Run], rule: str) -> bool:
     """Return whether a rule's finding is open on the demo's run."""
     run = runs.get(RUN)
-    return run is not None and any(found.rule == rule for found in run.findings.values())
+    return run is not None and any(found.rule == rule for found in run.health.findings.values())
 
 
 def _signals(
@@ -352,7 +352,7 @@ def _launch(session: Session, scene: Scene, output: Output) -> None:
     person = Actor(principal="demo", kind="human")
     contract = read_contract(scene.contract_file)
     handle(session, RUN, DraftRun(now=clock.now(), actor=person, contract=contract))
-    held_back = not_refused(request_launch(session.services, contract, person)).run.preflight
+    held_back = not_refused(request_launch(session.services, contract, person)).run.launch.preflight
     assert held_back is not None, "a launch request records its preflight"
     output.say(f"plan {short(held_back.digest)} is held back: nobody approved it yet (L11)")
     note = "simulated: the demo approves its own run, no person looked at it"

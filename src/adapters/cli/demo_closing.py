@@ -42,10 +42,10 @@ def summary_of(session: Session, scene: Scene, report: Report, output: Output) -
         ],
         "findings": [
             {"rule": f.rule, "kind": f.kind, "severity": f.severity.value, "summary": f.summary}
-            for f in run.findings.values()
+            for f in run.health.findings.values()
         ],
-        "relaunches": len(run.relaunches),
-        "questions": [q.name for q in run.questions.values()],
+        "relaunches": len(run.launch.relaunch_times),
+        "questions": [q.name for q in run.questions.open.values()],
         "seal": run.phase.tag if isinstance(run.phase, Sealed) else None,
         "logbook": f"{scene.code.remote}:main:{logbook_path_of(scene.contract)}",
         "home": str(session.home.path),

@@ -112,7 +112,7 @@ def _launch(session: Session, run: Run, promised: Contract, actor: Actor) -> Pre
     command = take_contract(run, promised, actor)
     if command is not None:
         handle(session, promised.run, command)
-    checked = not_refused(request_launch(session.services, promised, actor)).run.preflight
+    checked = not_refused(request_launch(session.services, promised, actor)).run.launch.preflight
     assert checked is not None, "a launch request records its preflight"
     return checked
 
@@ -133,11 +133,15 @@ def approve(
         actor = who(session.home, principal)
         command = ApproveLaunch(now=clock.now(), actor=actor, digest=plan, note=note)
         handled = handle(session, run, command)
-        name = handled.run.approvals[-1].name
+        name = handled.run.permits.approvals[-1].name
         if any(isinstance(event.data, RollbackApproved) for event in handled.events):
             _say_rollback(session, handled.run, name, as_json)
             return
-        document = {"run": run, "approval": name, "plan": short(handled.run.approvals[-1].digest)}
+        document = {
+            "run": run,
+            "approval": name,
+            "plan": short(handled.run.permits.approvals[-1].digest),
+        }
         text = f"approved as {name} by {actor.principal}; launch it: watchkeeper launch CONTRACT"
         say(as_json, document, text)
 

@@ -128,7 +128,7 @@ def rollback(
         assert isinstance(planned, RollbackPlanned), "a planned rollback records itself"
         act_if_alone(session, run)
         plan = short(planned.digest)
-        lost = sorted(s for s in known.checkpoints if s > planned.step)
+        lost = sorted(s for s in known.checkpoints.validated if s > planned.step)
         above = ", ".join(f"step-{s}" for s in lost) or "none"
         text = (
             f"{run}: plan {plan}, nothing is done before it is approved\n"

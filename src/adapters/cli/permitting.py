@@ -191,7 +191,7 @@ def waive(
         if given is not None:
             name, text = given.consent, _permitted(run, given)
         else:
-            name = handled.run.waivers[-1].name
+            name = handled.run.permits.waivers[-1].name
             text = f"{subject} waived as {name}; go on: watchkeeper launch CONTRACT"
         says = act_if_alone(session, run)
         say(as_json, {"run": run, "waiver": name, "subject": subject, "says": says}, text)

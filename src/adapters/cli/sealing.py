@@ -85,7 +85,7 @@ def seal(
         known = known_run(session.ledger, run)
         actor = who(session.home, principal)
         outcome = not_refused(verify_outcome(session.services, known, actor, waive, reason))
-        missing = outcome.run.seal_missing
+        missing = outcome.run.seal.missing
         if missing or any(isinstance(event.data, SealBlocked) for event in outcome.events):
             document = {"run": run, "sealed": False, "missing": list(missing)}
             lines = "\n".join(f"  missing  {name}" for name in missing)

@@ -124,12 +124,12 @@ def _hand_over(tour: Tour) -> None:
 def _operator(tour: Tour) -> None:
     says = "Ended on purpose, and gone on from the newest complete checkpoint: no failure."
     _head(tour, "A planned stop and relaunch", says)
-    _wait(tour, "a checkpoint for good", lambda run: 500 in run.checkpoints)
+    _wait(tour, "a checkpoint for good", lambda run: 500 in run.checkpoints.validated)
     _type(tour, "relaunch", RUN, "--reason", "moving to a quieter machine", "--as", "ana")
     _wait(tour, "the second instance to train", _second_trains)
     _type(tour, "checkpoints", RUN, "--no-sizes")
     _head(tour, "A milestone", f"step-{MILESTONE_STEP} is tagged while the run goes on.")
-    _wait(tour, f"step-{MILESTONE_STEP}", lambda run: MILESTONE_STEP in run.checkpoints)
+    _wait(tour, f"step-{MILESTONE_STEP}", lambda run: MILESTONE_STEP in run.checkpoints.validated)
     _type(tour, "seal", RUN, "--milestone", f"step-{MILESTONE_STEP}", "--as", "ana")
 
 
@@ -170,7 +170,7 @@ def _type(tour: Tour, *arguments: str, expected: int = 0) -> None:
 
 
 def _plan(tour: Tour) -> str:
-    preflight = _run(tour).preflight
+    preflight = _run(tour).launch.preflight
     assert preflight is not None, "a launch records its preflight"
     return preflight.digest[:12]
 
@@ -191,7 +191,7 @@ def _second_trains(run: Run) -> bool:
 
 def _is_checked(run: Run) -> bool:
     """Return whether the watch's holder has checked the run. Before that, status calls it stale."""
-    return run.last_check is not None and run.last_check.event.token == run.watch.token
+    return run.watch.last_check is not None and run.watch.last_check.event.token == run.watch.token
 
 
 def _wait(tour: Tour, what: str, holds: Callable[[Run], bool]) -> None:
@@ -200,7 +200,7 @@ def _wait(tour: Tour, what: str, holds: Callable[[Run], bool]) -> None:
 
     def settled() -> bool:
         # The tour never expects a question, and waiting longer would only hide one.
-        return holds(_run(tour)) or bool(_run(tour).questions)
+        return holds(_run(tour)) or bool(_run(tour).questions.open)
 
     backoff.wait_until(settled, STEP_LIMIT)
     if not holds(_run(tour)):

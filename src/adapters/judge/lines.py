@@ -209,7 +209,7 @@ def _sensible(seen: Observation, place: str, launched_at: datetime | None, run: 
     Raises:
         BadLine: A time goes back, a source's name is unknown, or an unavailable source answered.
     """
-    last = run.last_check.at if run.last_check is not None else None
+    last = run.watch.last_check.at if run.watch.last_check is not None else None
     if last is not None and seen.at < last:
         expected = (
             f"a time from {last.isoformat()} on, that of the observation before (oldest first)"

@@ -156,7 +156,7 @@ def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
     """
     lost = job.state in UNACCOUNTABLE
     # The human knew that the job was lost; a stop of a running job consents to less.
-    return lost and run.given_up == check.instance
+    return lost and run.operator.given_up == check.instance
 
 
 def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | CheckpointRejected]:
@@ -199,13 +199,13 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     if succeeded:
         return _success(run, check, ended, command)
     events: list[RunEvent] = [ended]
-    over = run.stop_requested == check.instance
+    over = run.operator.stop_requested == check.instance
     # Findings are about a live instance; the next one is judged from scratch. A drifted identity
     # stays open, because the next instance would continue under it. Findings about the record stay
     # open if a person stopped the run, because it may be sealed.
     events += [
         cleared(run, found.kind, found.rule, f"{check.instance} ended")
-        for found in run.findings.values()
+        for found in run.health.findings.values()
         if found.kind != DRIFTED and not (over and is_record_wrong(found.rule, found.kind))
     ]
     if over:
@@ -213,10 +213,10 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
             instance=check.instance,
             action=Action.LEAVE,
             rule="R14",
-            because=f"not relaunched: stopped by {run.operator.stop}",
+            because=f"not relaunched: stopped by {run.operator.stop_reason}",
             evidence=(describe_end(job),),
         )
-        return [*events, decision, RunStopped(reason=f"stopped by {run.operator.stop}")]
+        return [*events, decision, RunStopped(reason=f"stopped by {run.operator.stop_reason}")]
     planned = _as_asked(apply_pending(run, events, command), check)
     if planned is not None:
         return events + planned
@@ -266,7 +266,7 @@ def _success(
         ended,
         *(
             cleared(run, found.kind, found.rule, f"{check.instance} ended")
-            for found in run.findings.values()
+            for found in run.health.findings.values()
             if not is_lasting(found.rule, found.kind)
         ),
         verify_success(check.instance, ended.job),
@@ -281,7 +281,7 @@ def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tup
     opened = [one for one in numbers_at(run, answers) if isinstance(one, FindingOpened)]
     return [
         (found.rule, f"{found.rule} open: {found.summary}")
-        for found in (*run.findings.values(), *opened)
+        for found in (*run.health.findings.values(), *opened)
     ]
 
 
@@ -290,12 +290,14 @@ def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunE
     planned = _as_asked(run, check)
     if planned is not None:
         return planned
-    if not run.failures or run.failures[-1].instance != check.instance:
+    if not run.ends.failures or run.ends.failures[-1].instance != check.instance:
         return []
     revised: list[RunEvent] = [*revised_by_attempts(run, check)]
     if revised:
         run = apply_pending(run, revised, command)
-    evidence = (f"decided late: a source was unavailable since event {run.failures[-1].version}",)
+    evidence = (
+        f"decided late: a source was unavailable since event {run.ends.failures[-1].version}",
+    )
     return revised + _decide(run, check, evidence, command)
 
 
@@ -317,9 +319,11 @@ def _decide_on_validated(run: Run, check: CheckRecorded, command: Command) -> li
     asked = decide_answered(run)
     if asked is not None:
         return [] if isinstance(asked, Refused) else asked
-    if not run.failures or run.failures[-1].instance != check.instance:
+    if not run.ends.failures or run.ends.failures[-1].instance != check.instance:
         return []
-    since = f"decided again: step-{chosen.step} was validated since event {run.judgement.decided}"
+    since = (
+        f"decided again: step-{chosen.step} was validated since event {run.ends.judgement.decided}"
+    )
     return _decide(run, check, (since,), command)
 
 
@@ -329,7 +333,7 @@ def _decide(
     verified = _verified_at_the_end(run, check)
     if verified:
         return verified
-    decision = recover(Case(run, run.failures[-1], evidence, check, command.now))
+    decision = recover(Case(run, run.ends.failures[-1], evidence, check, command.now))
     if decision is None:
         return []
     return [decision, *escalation_of(run, decision), *proposed_with(run, decision)]
@@ -375,7 +379,7 @@ def _ask(
     if finding.kind == UNACCOUNTED:
         asks = f"{summary}. Nothing was done; {consent_words(run)}; or {_end_it(run)} for good"
     question = EscalationRaised(
-        question=f"q-{run.questions_raised + 1}",
+        question=f"q-{run.questions.raised + 1}",
         rule=rule,
         to=dri_of(run),
         asks=asks,

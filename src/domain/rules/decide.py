@@ -272,7 +272,7 @@ def _check(run: Run, command: RecordCheck) -> Outcome:
 
 
 def _history_limit(run: Run) -> list[HistoryLimitPassed]:
-    limit = limit_passed(run.version, run.history_limit)
+    limit = limit_passed(run.version, run.watch.history_limit)
     if limit is None:
         return []
     most = HARD_EVENTS if limit == "hard" else SOFT_EVENTS
@@ -285,8 +285,8 @@ def _history_limit(run: Run) -> list[HistoryLimitPassed]:
 def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
     if command.actor.kind != "human":
         return not_a_human(run, command)
-    if command.question not in run.questions:
-        by = run.closed.get(command.question)
+    if command.question not in run.questions.open:
+        by = run.questions.resolved_by.get(command.question)
         at = f", closed by event {by}" if by else ""
         return Refused(Refusal.QUESTION_NOT_OPEN, f"{command.question}{at}")
     taken = EscalationAcknowledged(
@@ -301,12 +301,12 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
         return asked if isinstance(asked, Refused) else [taken, *asked]
     if run.instances[-1].launched_at is None:
         return [taken, relaunch_what_never_ran(run.instances[-1].plan, command.question)]
-    if not run.failures or run.last_check is None:
+    if not run.ends.failures or run.watch.last_check is None:
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)
     if forbids_resuming(contract_of(run)):
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, "tracker.resume is never")
     after = apply_pending(run, [taken], command)
-    case = Case(after, run.failures[-1], (), run.last_check.event, command.now)
+    case = Case(after, run.ends.failures[-1], (), run.watch.last_check.event, command.now)
     decision = relaunch_on_answer(case, command.question)
     used = consent_behind(after, command.now)
     if decision.action is Action.RELAUNCH and used:
@@ -321,8 +321,8 @@ def _stop(run: Run, command: Stop) -> Outcome:
         return [RunStopped(reason=command.reason)]
     instance = run.phase.plan.instance
     # A second stop after the job was lost ends the instance on the human's request.
-    means_more = UNACCOUNTED in run.findings and run.given_up != instance
-    if run.stop_requested == instance and not means_more:
+    means_more = UNACCOUNTED in run.health.findings and run.operator.given_up != instance
+    if run.operator.stop_requested == instance and not means_more:
         return Refused(Refusal.STOP_ASKED, instance)
     leave = permit(
         run, GuardedAction.STOP, instance, command.reason, command, consent=command.consent
@@ -362,7 +362,7 @@ def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
     if leave.unwaived:
         blocked = SealBlocked(missing=missing)
         # A repeated answer adds nothing to the history.
-        same = blocked.missing == run.seal_missing
+        same = blocked.missing == run.seal.missing
         found = artefacts_at_seal(run, blocked, command.now)
         return [*found] if same else [blocked, *found]
     found = [*artefacts_at_seal(run, None, command.now), *passed_by_seal(run)]

@@ -39,7 +39,7 @@ def bad_from(run: Run, checkpoint: Checkpoint) -> int | None:
 
 def last_good(run: Run) -> Checkpoint | None:
     """Return the newest validated checkpoint with finite numbers."""
-    good = (one for one in run.checkpoints.values() if bad_from(run, one) is None)
+    good = (one for one in run.checkpoints.validated.values() if bad_from(run, one) is None)
     return max(good, key=lambda one: one.step, default=None)
 
 

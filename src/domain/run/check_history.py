@@ -1,7 +1,7 @@
 """What a run's state keeps of its newest checks, for later checks.
 
 A whole check takes some 30 kB, and a run remembers 64 of them. Only the newest is kept whole, as
-`Run.last_check`. The details of the others stay in their events.
+`WatchState.last_check`. The details of the others stay in their events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -128,7 +128,7 @@ def checks_before(run: Run, check: CheckRecorded) -> tuple[PastCheck, ...]:
     recorded check is judged again. Both must give the same answer. So the oldest check of a full
     list is left out: folding in the new check drops it.
     """
-    last = run.last_check
+    last = run.watch.last_check
     if last is not None and last.event == check:
-        return run.recent_checks[:-1]
-    return run.recent_checks[1 - RECENT_CHECKS_MAX :]
+        return run.watch.recent_checks[:-1]
+    return run.watch.recent_checks[1 - RECENT_CHECKS_MAX :]

@@ -1,6 +1,7 @@
 """Checkpoints: validated, rejected, and what may be resumed from."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
@@ -63,3 +64,18 @@ class Checkpoint:
     def came_at(self) -> datetime | None:
         """When it came, as far as known: the time it was written, else first listed."""
         return self.written_at or self.seen_at
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsState:
+    """What is known of a run's checkpoints.
+
+    Attributes:
+        validated: The newest that may be resumed from, by step.
+        rejected: Paths that must not be resumed from, with the reason.
+        unverified: Rejected ones that are complete, but whose metadata step is unknown; by step.
+    """
+
+    validated: Mapping[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])
+    rejected: Mapping[str, str] = field(default_factory=dict[str, str])
+    unverified: Mapping[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])

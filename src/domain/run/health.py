@@ -1,9 +1,11 @@
 """Findings: opened, raised, cleared."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from watchkeeper.domain.run.fact import Fact
-from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.check import Health, Severity
 
 
 class FindingOpened(Fact):
@@ -75,3 +77,16 @@ DRIFTED = "tracker_identity"
 
 MONITOR_STALE = "monitor_stale"
 """The finding that nobody checks a run; it says nothing about the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthState:
+    """How healthy a run is.
+
+    Attributes:
+        verdict: The health that the newest check found; `queries.health_now` adds later findings.
+        findings: Open findings by kind.
+    """
+
+    verdict: Health = Health.UNKNOWN
+    findings: Mapping[str, FindingOpened] = field(default_factory=dict[str, FindingOpened])

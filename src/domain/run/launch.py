@@ -1,5 +1,7 @@
 """The events from a contract to a running instance, and its end."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from pydantic import AwareDatetime, PositiveInt
@@ -202,3 +204,24 @@ class OutputRootReleased(Fact):
 
 
 RootEvent = OutputRootClaimed | OutputRootReleased
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchState:
+    """What the launches of a run rest on.
+
+    Attributes:
+        preflight: The newest preflight of the current contract; `None` without one.
+        preflight_version: The version of its event.
+        cleared_by: The approval or waiver that the newest launch rests on.
+        launched_by: The human who requested the first launch; empty if no human did.
+        requester: Who wanted the first launch, if that was not who requested it.
+        relaunch_times: When relaunches were requested, oldest first.
+    """
+
+    preflight: PreflightRecorded | None = None
+    preflight_version: int = 0
+    cleared_by: str = ""
+    launched_by: str = ""
+    requester: str = ""
+    relaunch_times: tuple[datetime, ...] = ()

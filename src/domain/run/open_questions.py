@@ -25,7 +25,7 @@ def question_of(run: Run, data: EscalationRaised, at: datetime) -> Question:
     """Return the remembered form of a question, with the open finding that it is about."""
     newest = run.instances[-1].plan.instance if run.instances else ""
     question = Question(data.question, data.rule, data.asks, at, newest)
-    of_rule = [found for found in run.findings.values() if found.rule == data.rule]
+    of_rule = [found for found in run.health.findings.values() if found.rule == data.rule]
     for found in of_rule:
         if data.asks.removeprefix(f"{newest}: ").startswith(f"{found.summary}."):
             return replace(question, finding=found.kind, summary=found.summary)
@@ -34,41 +34,45 @@ def question_of(run: Run, data: EscalationRaised, at: datetime) -> Question:
 
 def acknowledged(run: Run, name: str, version: int) -> Run:
     """Return a run after a human acknowledged one of its open questions."""
-    taken, run = run.questions[name], closed(run, (name,), version)
-    if taken.finding not in run.findings:
+    taken, run = run.questions.open[name], closed(run, (name,), version)
+    if taken.finding not in run.health.findings:
         return run
-    return replace(run, acknowledged={**run.acknowledged, taken.finding: name})
+    known = {**run.questions.acknowledged, taken.finding: name}
+    return replace(run, questions=replace(run.questions, acknowledged=known))
 
 
 def cleared(run: Run, kind: str, rule: str, reason: str) -> FindingCleared:
     """Return the end of a finding, which closes the open questions about it."""
-    closes = tuple(name for name, q in run.questions.items() if q.finding == kind)
+    closes = tuple(name for name, q in run.questions.open.items() if q.finding == kind)
     return FindingCleared(kind=kind, rule=rule, reason=reason, closes=closes)
 
 
 def closed(run: Run, names: tuple[str, ...], version: int) -> Run:
     """Return a run without the questions that an event closed."""
-    left = {name: q for name, q in run.questions.items() if name not in names}
-    return replace(run, questions=left, closed={**run.closed, **dict.fromkeys(names, version)})
+    left = {name: q for name, q in run.questions.open.items() if name not in names}
+    resolved = {**run.questions.resolved_by, **dict.fromkeys(names, version)}
+    return replace(run, questions=replace(run.questions, open=left, resolved_by=resolved))
 
 
 def asked_again(run: Run, kind: str) -> Run:
     """Return a run whose finding has changed: earlier answers are not about it."""
-    if kind not in run.acknowledged:
+    if kind not in run.questions.acknowledged:
         return run
-    return replace(run, acknowledged={k: q for k, q in run.acknowledged.items() if k != kind})
+    left = {k: q for k, q in run.questions.acknowledged.items() if k != kind}
+    return replace(run, questions=replace(run.questions, acknowledged=left))
 
 
 def answered_by_clearing(run: Run, kind: str, at: datetime) -> Run:
     """Return a run whose finding was cleared; older releases left the questions about it open."""
     run = asked_again(run, kind)
     about = [
-        name for name, q in run.questions.items() if q.finding == kind and q.cleared_at is None
+        name for name, q in run.questions.open.items() if q.finding == kind and q.cleared_at is None
     ]
     if not about:
         return run
-    answered = {name: replace(run.questions[name], cleared_at=at) for name in about}
-    return replace(run, questions={**run.questions, **answered})
+    answered = {name: replace(run.questions.open[name], cleared_at=at) for name in about}
+    questions = replace(run.questions, open={**run.questions.open, **answered})
+    return replace(run, questions=questions)
 
 
 # --- How they are worded -------------------------------------------------------------------------
@@ -140,7 +144,7 @@ def describe_question(run: Run, question: Question) -> str:
 
 def _now(run: Run) -> str:
     plan = run.instances[-1].plan
-    healthy = run.health is Health.HEALTHY or is_recovering(run)
-    if isinstance(run.phase, Running) and healthy and is_moving(plan, run.progress):
+    healthy = run.health.verdict is Health.HEALTHY or is_recovering(run)
+    if isinstance(run.phase, Running) and healthy and is_moving(plan, run.watch.progress):
         return "trains"
     return f"is {phase_name(run.phase)}, health {health_now(run).value}"

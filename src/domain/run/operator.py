@@ -9,7 +9,6 @@ from typing import ClassVar
 from pydantic import AwareDatetime, PositiveInt
 
 from watchkeeper.domain.run.fact import Fact
-from watchkeeper.domain.run.seal import MilestoneVerified
 from watchkeeper.domain.values.basic import Step
 from watchkeeper.domain.values.contract.plan import LaunchPlan
 from watchkeeper.domain.values.earlier import RejectedLineage
@@ -221,26 +220,26 @@ class OperatorState:
     Attributes:
         acts: Planned acts that are not ended, by name.
         acts_announced: How many were ever announced; names the next one.
-        asked: The relaunch or rollback that a human requested and that is not launched yet.
+        requested: The relaunch or rollback that a human requested and that is not launched yet.
         rollback: A rollback that waits for its approval.
         lineages: Rejected ones, oldest first.
         rejected_at: When the checkpoint of a rejected lineage was written, by its path: a later
             one under the same path is another lineage's.
         ancestor: The run that it continues; `None` for an independent run.
-        milestones: Verified ones by tag.
-        stop: Who asked for the newest stop and who allowed it, with the reason.
+        stop_requested: The instance whose end a human requested; empty for none.
+        stop_reason: Who requested the newest stop, who allowed it, and why.
+        given_up: The instance whose end a human requested while its state was unknown.
         stopped_at: The stopping point at which the watch once ended; it is not reached again.
     """
 
     acts: Mapping[str, PlannedActAnnounced] = field(default_factory=dict[str, PlannedActAnnounced])
     acts_announced: int = 0
-    asked: RelaunchRequested | RollbackApproved | None = None
+    requested: RelaunchRequested | RollbackApproved | None = None
     rollback: RollbackPlanned | None = None
     lineages: tuple[RejectedLineage, ...] = ()
     rejected_at: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     ancestor: AncestorNamed | None = None
-    milestones: Mapping[str, MilestoneVerified] = field(
-        default_factory=dict[str, MilestoneVerified]
-    )
-    stop: str = "a person on record"
+    stop_requested: str = ""
+    stop_reason: str = "a person on record"
+    given_up: str = ""
     stopped_at: str = ""

@@ -1,6 +1,7 @@
 """The events of permissions: proposals, consents, waivers, revocations."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar
 
@@ -310,3 +311,24 @@ ATTEMPT_AGAIN = timedelta(days=1)
 def attempt_key(principal: str, command: str, target: str) -> str:
     """Return what two attempts must share to count as the same."""
     return f"{principal} {command} {target}"
+
+
+@dataclass(frozen=True, slots=True)
+class PermitsState:
+    """Everything that humans permitted for a run, or were asked to permit.
+
+    Attributes:
+        approvals: Approvals of launch plans under the current contract, oldest first.
+        approvals_given: How many there ever were; this names the next one.
+        proposals: Guarded actions that somebody asked for, oldest first.
+        consents: Permissions for guarded actions, oldest first.
+        waivers: Waived blocks of the launch gate, oldest first.
+        refused_attempts: When each refused attempt was recorded last, by `attempt_key`.
+    """
+
+    approvals: tuple[Approval, ...] = ()
+    approvals_given: int = 0
+    proposals: tuple[Proposal, ...] = ()
+    consents: tuple[Consent, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    refused_attempts: Mapping[str, datetime] = field(default_factory=dict[str, datetime])

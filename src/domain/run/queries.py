@@ -41,10 +41,10 @@ def health_now(run: Run) -> Health:
     check that saw the end: a run without its final checkpoint is not healthy. A resumed run is not
     healthy before its resume is proven, whatever the previous instance's health.
     """
-    if run.health is not Health.HEALTHY or not isinstance(run.phase, _LIVE):
-        return Health.DEGRADED if is_belied(run) else run.health
-    proof = run.judgement.proof
-    return Health.HEALTHY if is_recovered(run.judgement) else unproven_health(proof)
+    if run.health.verdict is not Health.HEALTHY or not isinstance(run.phase, _LIVE):
+        return Health.DEGRADED if is_belied(run) else run.health.verdict
+    proof = run.ends.judgement.proof
+    return Health.HEALTHY if is_recovered(run.ends.judgement) else unproven_health(proof)
 
 
 def unproven_health(proof: str) -> Health:
@@ -70,14 +70,14 @@ def health_words(check: CheckRecorded) -> str:
 
 def is_recovering(run: Run) -> bool:
     """Return whether only the due proof keeps a live run from being healthy."""
-    due = not is_recovered(run.judgement) and not run.judgement.proof
+    due = not is_recovered(run.ends.judgement) and not run.ends.judgement.proof
     live = isinstance(run.phase, _LIVE)
-    return live and due and run.health is Health.UNKNOWN and not run.findings
+    return live and due and run.health.verdict is Health.UNKNOWN and not run.health.findings
 
 
 def is_belied(run: Run) -> bool:
     """Return whether a finding opened since contradicts the newest check's health."""
-    return run.health is Health.HEALTHY and MISSING_ARTEFACTS in run.findings
+    return run.health.verdict is Health.HEALTHY and MISSING_ARTEFACTS in run.health.findings
 
 
 def escalation_of(run: Run, decision: DecisionMade) -> list[RunEvent]:
@@ -85,7 +85,7 @@ def escalation_of(run: Run, decision: DecisionMade) -> list[RunEvent]:
     if decision.action is not Action.ESCALATE:
         return []
     question = EscalationRaised(
-        question=f"q-{run.questions_raised + 1}",
+        question=f"q-{run.questions.raised + 1}",
         rule=decision.rule,
         to=dri_of(run),
         asks=f"{decision.instance}: {decision.because}. {_what_now(decision)}",
@@ -114,8 +114,8 @@ def stopping_point(run: Run, check: CheckRecorded, now: datetime) -> str:
         reached.append(f"step {point.step}")
     if point.at is not None and now >= point.at:
         reached.append(f"{point.at.isoformat(timespec='seconds')}")
-    if point.event == "first_checkpoint" and run.checkpoints:
-        reached.append(f"first complete checkpoint, step-{min(run.checkpoints)}")
+    if point.event == "first_checkpoint" and run.checkpoints.validated:
+        reached.append(f"first complete checkpoint, step-{min(run.checkpoints.validated)}")
     if run.operator.stopped_at:
         return ""
     return reached[0] if reached else ""
@@ -131,7 +131,7 @@ def end_at(run: Run, point: str, check: CheckRecorded) -> list[RunEvent]:
     return [
         WatchEnded(token=check.token, reason=reason, stopping_point=point),
         EscalationRaised(
-            question=f"q-{run.questions_raised + 1}",
+            question=f"q-{run.questions.raised + 1}",
             rule="R19",
             to=contract_of(run).dri,
             asks=asks,
@@ -186,21 +186,21 @@ def source_is_fresh(check: CheckRecorded, source: str) -> bool:
 
 def asked_of(run: Run) -> RelaunchRequested | RollbackApproved | None:
     """Return what a human requested for the newest instance; `None` if done or nothing."""
-    asked = run.operator.asked
+    asked = run.operator.requested
     newest = run.instances[-1].plan.instance if run.instances else ""
     return asked if asked is not None and asked.instance == newest else None
 
 
 def earlier_of(run: Run) -> Earlier:
     """Return what readers of logs and metrics may know of a run's earlier checks."""
-    last = run.last_check
+    last = run.watch.last_check
     return Earlier(
         contract=contract_of(run),
         instances=run.instances,
-        checks=run.recent_checks,
+        checks=run.watch.recent_checks,
         last=last.event if last is not None else None,
         last_at=last.at if last is not None else None,
-        open_rules=frozenset(found.rule for found in run.findings.values()),
-        losses=run.losses,
+        open_rules=frozenset(found.rule for found in run.health.findings.values()),
+        losses=run.watch.losses,
         lineages=run.operator.lineages,
     )

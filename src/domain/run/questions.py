@@ -1,6 +1,7 @@
 """Questions to the DRI: raised, acknowledged, open."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal
 
@@ -61,3 +62,20 @@ class Question:
     finding: str = ""
     summary: str = ""
     cleared_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionsState:
+    """The questions to the DRI.
+
+    Attributes:
+        open: Open ones by name, in the order in which they were raised.
+        resolved_by: For each closed question, the version of the event that closed it.
+        raised: How many were ever raised; this names the next one.
+        acknowledged: For each open finding that a human acknowledged, by kind, the question.
+    """
+
+    open: Mapping[str, Question] = field(default_factory=dict[str, Question])
+    resolved_by: Mapping[str, int] = field(default_factory=dict[str, int])
+    raised: int = 0
+    acknowledged: Mapping[str, str] = field(default_factory=dict[str, str])

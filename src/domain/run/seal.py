@@ -1,5 +1,7 @@
 """The events of a run's end, of output roots, and of effects."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pydantic import PositiveInt
@@ -93,3 +95,18 @@ class MilestoneVerified(Fact):
 SealEvent = SealBlocked | SealVerified | RunSealed
 
 MilestoneEvent = MilestoneVerified
+
+
+@dataclass(frozen=True, slots=True)
+class SealState:
+    """What was verified, and what a seal still lacks.
+
+    Attributes:
+        missing: What the newest blocked seal lacked, by name; empty once it is verified.
+        milestones: Verified milestones by tag.
+    """
+
+    missing: tuple[str, ...] = ()
+    milestones: Mapping[str, MilestoneVerified] = field(
+        default_factory=dict[str, MilestoneVerified]
+    )

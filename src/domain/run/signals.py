@@ -1,11 +1,12 @@
 """The events of signals: bound to a run, late, kept, or quarantined."""
 
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import ClassVar, Literal
 
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.values.basic import Slug
-from watchkeeper.domain.values.observation.signals import Short, Signal
+from watchkeeper.domain.values.observation.signals import Claim, Claims, Heard, Short, Signal
 
 
 class SignalReceived(Fact):
@@ -133,3 +134,18 @@ SignalBoxEvent = (
 
 CHECK_GAP = timedelta(seconds=5)
 """The least time between a check and the next one that any number of signals brings forward."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalsState:
+    """What signals said about a run.
+
+    Attributes:
+        claims: The newest claim for each subject.
+        recent_counts: How many signals each source had recorded in its newest minute.
+        check_requested_at: When the newest signal that requests a check was recorded.
+    """
+
+    claims: Claims = field(default_factory=dict[str, Claim])
+    recent_counts: Heard = field(default_factory=dict[str, tuple[datetime, int]])
+    check_requested_at: datetime | None = None

@@ -42,8 +42,8 @@ def awaits_metadata(run: Run) -> bool:
         return False
     unread = (
         one
-        for one in run.unnamed.values()
-        if run.rejected.get(one.path) in ONLY_UNNAMED
+        for one in run.checkpoints.unverified.values()
+        if run.checkpoints.rejected.get(one.path) in ONLY_UNNAMED
         and not is_older_than_the_run(run, one.written_at)
     )
     return any(unread) or bool(validated_since_asked(run))
@@ -53,7 +53,9 @@ def validated_since_asked(run: Run) -> tuple[Checkpoint, ...]:
     """Return the checkpoints that became usable for a resume since R10 asked."""
     if _asked(run) is None:
         return ()
-    return tuple(c for c in run.checkpoints.values() if c.version > run.judgement.decided)
+    return tuple(
+        c for c in run.checkpoints.validated.values() if c.version > run.ends.judgement.decided
+    )
 
 
 def _asked(run: Run) -> Question | None:
@@ -62,5 +64,5 @@ def _asked(run: Run) -> Question | None:
     if decided is None or (decided.action, decided.rule) != (Action.ESCALATE, "R10"):
         return None
     newest = run.instances[-1].plan.instance
-    open_yet = (q for q in run.questions.values() if (q.rule, q.instance) == ("R10", newest))
+    open_yet = (q for q in run.questions.open.values() if (q.rule, q.instance) == ("R10", newest))
     return next(open_yet, None)

@@ -1,16 +1,19 @@
 """The events of a watch: the watch itself, checks, findings, checkpoints."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar
 
 from pydantic import AwareDatetime, Field, PositiveInt
 
 from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.monitor_accuracy import MonitorAccuracy
 from watchkeeper.domain.values.basic import (
     Value,
 )
-from watchkeeper.domain.values.check import Check
+from watchkeeper.domain.values.check import Check, Progress
+from watchkeeper.domain.values.earlier import LossAt, PastCheck
 from watchkeeper.domain.values.history_limits import Limit
 from watchkeeper.domain.values.text_evidence import TrackerLink
 
@@ -211,16 +214,33 @@ HandoverEvent = WatchHandedOver | WatchEnded
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """Ownership of monitoring.
+class LastCheck:
+    """The newest check, with its place."""
+
+    event: CheckRecorded
+    at: datetime
+    version: int
+
+
+# Without slots: every check copies it, and a dictionary is copied at once.
+@dataclass(frozen=True)
+class WatchState:
+    """Who watches a run, and what the checks saw.
 
     Attributes:
-        holder: None while nobody holds it.
+        holder: Who holds the watch; `None` while nobody does.
         token: The newest fencing token; 0 before the first.
         lease_until: When others may take over without force.
-        next_due: When the next check falls due; none when nothing is to be checked.
+        next_due: When the next check falls due; `None` when nothing is to be checked.
         kept_for: The principal that it was handed to and that has not taken it yet.
         ended: Why it ended for good; empty while it goes on.
+        last_check: The newest check, whole.
+        progress: The newest progress that a check saw.
+        recent_checks: The newest checks, shortened, oldest first, at most `RECENT_CHECKS_MAX`.
+        losses: The losses at sampled steps, with which a resume is compared.
+        tracker_links: The announced links by tracker id, oldest first.
+        monitor_accuracy: How often the monitor judged this run, and how often it was wrong.
+        history_limit: The length limit that is recorded as passed; `None` so far.
     """
 
     holder: Holder | None = None
@@ -229,12 +249,32 @@ class Watch:
     next_due: datetime | None = None
     kept_for: str = ""
     ended: str = ""
+    last_check: LastCheck | None = None
+    progress: Progress | None = None
+    recent_checks: tuple[PastCheck, ...] = ()
+    losses: tuple[LossAt, ...] = ()
+    tracker_links: Mapping[str, TrackerLink] = field(default_factory=dict[str, TrackerLink])
+    monitor_accuracy: MonitorAccuracy = field(default_factory=MonitorAccuracy)
+    history_limit: Limit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LastCheck:
-    """The newest check, with its place."""
-
-    event: CheckRecorded
-    at: datetime
-    version: int
+def with_owner(
+    watch: WatchState,
+    *,
+    token: int,
+    holder: Holder | None = None,
+    lease_until: datetime | None = None,
+    next_due: datetime | None = None,
+    kept_for: str = "",
+    ended: str = "",
+) -> WatchState:
+    """Return a watch under another owner, or under none; what the checks saw stays."""
+    return replace(
+        watch,
+        holder=holder,
+        token=token,
+        lease_until=lease_until,
+        next_due=next_due,
+        kept_for=kept_for,
+        ended=ended,
+    )

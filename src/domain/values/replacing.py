@@ -1,7 +1,7 @@
 """A fast copy of a frozen dataclass with some fields changed.
 
 It is several times faster than `dataclasses.replace`. Folding a history is mostly such copies: a
-run has some forty fields, and every check copies it. Other code uses `dataclasses.replace`, whose
+run has some sixteen fields, and every check copies it. Other code uses `dataclasses.replace`, whose
 arguments a type checker knows.
 """
 

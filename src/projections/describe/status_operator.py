@@ -33,15 +33,15 @@ def with_operator(row: RunRow, run: Run) -> RunRow:
     planned = operator.rollback
     if planned is not None and planned.plan.instance == f"i{len(run.instances) + 1}":
         row["rollback"] = RollbackRow(plan=short(planned.digest), step=planned.step)
-    if operator.milestones:
-        row["milestones"] = list(operator.milestones)
+    if run.seal.milestones:
+        row["milestones"] = list(run.seal.milestones)
     if operator.ancestor is not None:
         row["ancestors"] = list(operator.ancestor.ancestors)
     if isinstance(run.phase, Superseded):
         row["successor"] = run.phase.successor
     if resume := _resume(run):
         row["resume"] = resume
-    counts = run.keeper
+    counts = run.watch.monitor_accuracy
     if counts.causes or counts.restarts or counts.alarms or counts.pages:
         row["keeper"] = KeeperRow(
             causes=[counts.causes, counts.causes_wrong],
@@ -54,7 +54,7 @@ def with_operator(row: RunRow, run: Run) -> RunRow:
 
 def _resume(run: Run) -> str:
     """Say what is unproven of a live instance's resume, or that it could not be compared."""
-    known = run.judgement
+    known = run.ends.judgement
     plan = run.instances[-1].plan if run.instances else None
     if plan is None or known.resumed != plan.instance:
         return ""

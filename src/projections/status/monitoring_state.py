@@ -24,9 +24,9 @@ def monitoring_state(run: Run) -> dict[str, Any]:
         state["experiment"] = scripts[0] if scripts else _module(plan.command)
     elif run.contract is not None:
         state["cluster"] = run.contract.orchestrator.cluster
-    state["restart_count"] = len(run.relaunches)
+    state["restart_count"] = len(run.launch.relaunch_times)
     times = [
-        run.last_check.at if run.last_check is not None else None,
+        run.watch.last_check.at if run.watch.last_check is not None else None,
         instance.launched_at if instance is not None else None,
     ]
     known = [at for at in times if at is not None]

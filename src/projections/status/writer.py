@@ -102,7 +102,7 @@ def _outbox_row(effects: Effects, name: str) -> OutboxRow:
 
 
 def _row(run: Run, phase: str, why: str) -> RunRow:
-    contract, check, watch = run.contract, run.last_check, run.watch
+    contract, check, watch = run.contract, run.watch.last_check, run.watch
     instance = last_instance(run)
     holder = watch.holder
     verified = run.phase.verified if isinstance(run.phase, Finished) else None
@@ -123,9 +123,9 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         cluster=contract.orchestrator.cluster if contract is not None else "",
         health=health_now(run).value,
         progress=_progress(run),
-        step=run.progress.step if run.progress is not None else None,
+        step=run.watch.progress.step if run.watch.progress is not None else None,
         final_step=contract.final_step.value if contract is not None else None,
-        checkpoint=f"step-{max(run.checkpoints)}" if run.checkpoints else "",
+        checkpoint=f"step-{max(run.checkpoints.validated)}" if run.checkpoints.validated else "",
         last_check=_iso_or_none(check.at if check is not None else None),
         sources={r.source: _state(r) for r in check.event.readings} if check else {},
         next_due=_iso_or_none(watch.next_due),
@@ -136,13 +136,13 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         token=watch.token,
         lease_until=_iso_or_none(watch.lease_until),
         stopping=_stopping(run),
-        relaunches=len(run.relaunches),
+        relaunches=len(run.launch.relaunch_times),
         decision=_decision(run.phase.decision if isinstance(run.phase, Interrupted) else None),
-        questions=[_question(run, q) for q in run.questions.values()],
-        findings=[_finding(run, f) for f in run.findings.values()],
+        questions=[_question(run, q) for q in run.questions.open.values()],
+        findings=[_finding(run, f) for f in run.health.findings.values()],
         approval=approval,
         blocked=blocked,
-        seal_missing=[cut(name, _TEXT_MAX) for name in run.seal_missing],
+        seal_missing=[cut(name, _TEXT_MAX) for name in run.seal.missing],
         seals_itself=seals_itself(contract) if contract is not None else False,
         tag=closed.tag if closed is not None else "",
         commit=closed.commit if closed is not None else "",
@@ -174,8 +174,8 @@ def _finding(run: Run, found: FindingOpened) -> FindingRow:
     row = FindingRow(
         kind=found.kind, rule=found.rule, severity=found.severity.value, summary=found.summary
     )
-    if found.kind in run.acknowledged:
-        row["acknowledged"] = run.acknowledged[found.kind]
+    if found.kind in run.questions.acknowledged:
+        row["acknowledged"] = run.questions.acknowledged[found.kind]
     return row
 
 
@@ -205,7 +205,7 @@ def _permissions(run: Run) -> list[PermissionRow]:
             by=one.by,
             until=_iso(one.expires_at),
         )
-        for one in run.consents
+        for one in run.permits.consents
         if not one.used and not one.revoked
     ]
     waivers = [
@@ -216,7 +216,7 @@ def _permissions(run: Run) -> list[PermissionRow]:
             by=one.by,
             until=_iso_or_none(one.until),
         )
-        for one in run.waivers
+        for one in run.permits.waivers
         if not one.revoked
     ]
     return (consents + waivers)[-_PERMISSIONS_SHOWN:]
@@ -243,7 +243,7 @@ def _due(run: Run) -> datetime | None:
         return None
     if run.watch.ended:
         return None
-    last = run.last_check.at if run.last_check is not None else None
+    last = run.watch.last_check.at if run.watch.last_check is not None else None
     match run.phase:
         case Launching(requested_at=at):
             return at
@@ -263,22 +263,22 @@ def _due(run: Run) -> datetime | None:
 
 
 def _progress(run: Run) -> str:
-    if run.progress is None or run.contract is None:
+    if run.watch.progress is None or run.contract is None:
         return ""
     final = run.contract.final_step.value
     if isinstance(run.phase, Sealed):
         # Proven by the sealed checkpoint; the tracker counts from 0.
         return f"{run.phase.step}/{final}"
-    return render_progress(run.progress.step, run.progress.uncertainty, final)
+    return render_progress(run.watch.progress.step, run.watch.progress.uncertainty, final)
 
 
 def _gate(run: Run) -> tuple[str, list[str]]:
     """Return the plan that waits for a human, and the other launch blocks."""
-    if not isinstance(run.phase, Draft) or run.preflight is None:
+    if not isinstance(run.phase, Draft) or run.launch.preflight is None:
         return "", []
-    blocking = [f for f in run.preflight.findings if f.verdict is Verdict.BLOCK]
+    blocking = [f for f in run.launch.preflight.findings if f.verdict is Verdict.BLOCK]
     if [f.rule for f in blocking] == ["L11"]:
-        return short(run.preflight.digest), []
+        return short(run.launch.preflight.digest), []
     return "", [cut(f"{f.rule} {f.says}", _TEXT_MAX) for f in blocking]
 
 

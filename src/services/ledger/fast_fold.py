@@ -105,22 +105,23 @@ def _with(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | Unreadabl
 
 def _settled(run: Run) -> Run:
     """Return a run that holds only model values, as readers of a state expect."""
-    last = run.last_check
+    last = run.watch.last_check
     if last is None:
         return run
     event = _settled_value(CheckRecorded, last.event)
     progress = event.progress
-    if progress is None and run.progress is not None:
-        progress = _settled_value(Progress, run.progress)
-    recent_checks = [_settled_past(one) for one in run.recent_checks]
+    if progress is None and run.watch.progress is not None:
+        progress = _settled_value(Progress, run.watch.progress)
+    recent_checks = [_settled_past(one) for one in run.watch.recent_checks]
     if event is not last.event:
         # Rebuilt from the settled check, so that both share their values.
         recent_checks[-1] = past_check(event, last.at, last.version)
         last = LastCheck(event, last.at, last.version)
     tried = tuple(_settled_tries(one) if one.tries else one for one in run.instances)
-    return replace(
-        run, last_check=last, progress=progress, recent_checks=tuple(recent_checks), instances=tried
+    watch = replace(
+        run.watch, last_check=last, progress=progress, recent_checks=tuple(recent_checks)
     )
+    return replace(run, watch=watch, instances=tried)
 
 
 def _settled_tries(instance: Instance) -> Instance:

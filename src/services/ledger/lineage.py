@@ -88,11 +88,13 @@ def _owns(run: Run, path: str) -> bool:
 
 def _known(run: Run, path: str) -> Lineage | None:
     """Return one run's facts about a checkpoint; None if it is neither its own nor rejected."""
-    rejected = next((why for at, why in run.rejected.items() if contract_root(at) == path), "")
+    rejected = next(
+        (why for at, why in run.checkpoints.rejected.items() if contract_root(at) == path), ""
+    )
     owns = _owns(run, path)
     if not owns and not rejected:
         return None
-    validated = any(contract_root(one.path) == path for one in run.checkpoints.values())
+    validated = any(contract_root(one.path) == path for one in run.checkpoints.validated.values())
     said = Lineage(run=run.slug, validated=validated, rejected=rejected)
     step = path.rpartition("/step-")[2]
     left = [one for one in run.operator.lineages if step.isdigit() and int(step) > one.above_step]

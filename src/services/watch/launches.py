@@ -76,8 +76,8 @@ def rehearse_launch(
         if isinstance(outcome, Refused):
             return outcome
         run = apply_pending(run, outcome, command or request)
-    assert run.preflight is not None, "a launch request records its preflight"
-    return run.preflight
+    assert run.launch.preflight is not None, "a launch request records its preflight"
+    return run.launch.preflight
 
 
 def request_launch(services: Services, contract: Contract, actor: Actor) -> Handled | Refused:
@@ -108,7 +108,7 @@ def _logbook_first(
     plan = plan_first_instance(contract, submission_id(services, contract.run, 1))
     standing = standing_waivers(services.ledger.people(), now)
     waivers = live_waivers(run, now) + waivers_for(standing, contract.lane, actor.principal, now)
-    if refused or not is_allowed(run.approvals, waivers, plan):
+    if refused or not is_allowed(run.permits.approvals, waivers, plan):
         return logbook_not_sent(refused)
     return ask_logbook(lambda: push_logbook(services.ledger, services.outside, run, SERVICE))
 
@@ -191,10 +191,10 @@ def submit(services: Services, run: Run) -> bool:
         ):
             return False
         run = fresh
-        if run.stop_requested == plan.instance:
+        if run.operator.stop_requested == plan.instance:
             return _not_submitted(services, run, plan, "a person asked for its end first")
         if clearance_revoked(run):
-            return _not_submitted(services, run, plan, f"{run.cleared_by} was revoked first")
+            return _not_submitted(services, run, plan, f"{run.launch.cleared_by} was revoked first")
         if has_mark(plan.model_dump_json()):
             # A redaction mark is not the secret: the job would run with a wrong value.
             return _not_submitted(services, run, plan, "a secret was scrubbed from the plan (L1)")

@@ -277,7 +277,7 @@ class Watcher:
 
     def _report_if_stale(self, slug: str, run: Run) -> None:
         """Record that the holder of the watch does not check, since it cannot report so itself."""
-        if stale_since(run, clock.now()) is None or MONITOR_STALE in run.findings:
+        if stale_since(run, clock.now()) is None or MONITOR_STALE in run.health.findings:
             return
         command = ReportStaleMonitor(now=clock.now(), actor=SERVICE, reporter=self._holder)
         outcome = self._services.ledger.handle(slug, command)

@@ -107,7 +107,7 @@ def plan_rollback(
 ) -> Handled | Refused:
     """Check a rollback to a step against current facts, and record its plan for approval."""
     contract = contract_of(run)
-    chosen = run.checkpoints.get(step)
+    chosen = run.checkpoints.validated.get(step)
     facts = GateFacts()
     if chosen is not None:
         # The instance that holds the root ends before the next one is requested.

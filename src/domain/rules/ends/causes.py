@@ -153,7 +153,7 @@ def _memory(case: Case) -> DecisionMade | None:
     if policy_of(contract_of(case.run)).oom == "ask":
         because = f"out of memory ({cause}), which is never retried unasked (policy.oom is ask)"
         return answer(case, Action.ESCALATE, "R6", because, proposes=proposes)
-    earlier = [f for f in case.run.failures[:-1] if f.cause in OUT_OF_MEMORY]
+    earlier = [f for f in case.run.ends.failures[:-1] if f.cause in OUT_OF_MEMORY]
     if not earlier:
         return None
     because = (
@@ -206,7 +206,7 @@ def nodes_of(case: Case) -> tuple[str, ...]:
 
 
 def _bad_before(case: Case) -> set[str]:
-    earlier = [f for f in case.run.failures[:-1] if f.cause == case.failure.cause]
+    earlier = [f for f in case.run.ends.failures[:-1] if f.cause == case.failure.cause]
     return {name for one in earlier for name in one.nodes}
 
 
@@ -244,7 +244,7 @@ def r16(case: Case) -> DecisionMade | None:
 def consent_words(case: Case, act: tuple[GuardedAction, str]) -> str:
     """Return the command that consents to a guarded action, by its proposal's name."""
     waiting = (one.name for one in open_proposals(case.run) if (one.action, one.target) == act)
-    name = next(waiting, f"p-{len(case.run.proposals) + 1}")
+    name = next(waiting, f"p-{len(case.run.permits.proposals) + 1}")
     return f"`watchkeeper consent {case.run.slug} {name}`"
 
 

@@ -60,7 +60,7 @@ def report_fix(run: Run, command: ReportFix) -> Outcome:
         EscalationAcknowledged(
             question=q.name, answer="relaunch", note=fixed.reason, closed_by="fix"
         )
-        for q in run.questions.values()
+        for q in run.questions.open.values()
         if command.actor.kind == "human" and q.asks.startswith(f"{before.instance}: ")
     ]
     events: list[RunEvent] = [fixed, *asked]
@@ -106,7 +106,7 @@ def _counting(run: Run, command: ReportFix) -> tuple[str, ...]:
 
 def _covering(run: Run, before: LaunchPlan) -> Approval | None:
     identity = identity_digest(before)
-    for one in reversed(run.approvals):
+    for one in reversed(run.permits.approvals):
         if not one.revoked and identity in (one.identity, *one.also):
             return one
     return None
@@ -127,8 +127,8 @@ def _plan(run: Run, contract: Contract) -> LaunchPlan:
 
 
 def _relaunch(run: Run, fixed: FixPushed, command: ReportFix) -> DecisionMade:
-    assert run.last_check is not None, "an instance that ended on a bug was checked"
-    check, failure = run.last_check.event, run.failures[-1]
+    assert run.watch.last_check is not None, "an instance that ended on a bug was checked"
+    check, failure = run.watch.last_check.event, run.ends.failures[-1]
     case = Case(run, failure, failure.evidence, check, command.now)
     chosen = resumable_on_record(case)
     if chosen is None:

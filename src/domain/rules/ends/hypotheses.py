@@ -7,14 +7,8 @@ faults pass by themselves.
 """
 
 from watchkeeper.domain.rules.ends.case import place
-from watchkeeper.domain.run.ends import (
-    WINDOW_STEPS,
-    Failure,
-    HypothesesJudged,
-    Stake,
-    in_same_window,
-    is_past,
-)
+from watchkeeper.domain.run.ends import Failure, HypothesesJudged, Stake
+from watchkeeper.domain.run.failure_window import WINDOW_STEPS, in_same_window, is_past
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.causes import UNKNOWN, Hypothesis
@@ -35,7 +29,7 @@ def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]
         run: The run with the check folded in.
         check: Of a live instance.
     """
-    stake, failure = run.judgement.stake, _at_stake(run)
+    stake, failure = run.ends.judgement.stake, _at_stake(run)
     if stake is None or failure is None or failure.step is None or check.progress is None:
         return []
     if check.instance == stake.after:
@@ -55,10 +49,10 @@ def judged_by_end(run: Run) -> list[HypothesesJudged]:
     Args:
         run: The run with its newest failure folded in.
     """
-    stake, before = run.judgement.stake, _at_stake(run)
-    if stake is None or before is None or not run.failures:
+    stake, before = run.ends.judgement.stake, _at_stake(run)
+    if stake is None or before is None or not run.ends.failures:
         return []
-    newest = run.failures[-1]
+    newest = run.ends.failures[-1]
     if newest.version == before.version:
         return []
     shown = f"{newest.instance} ended at {place(newest)}: {newest.cause}"
@@ -118,7 +112,7 @@ def _judged(
 
 
 def _at_stake(run: Run) -> Failure | None:
-    stake = run.judgement.stake
+    stake = run.ends.judgement.stake
     if stake is None:
         return None
-    return next((one for one in reversed(run.failures) if one.instance == stake.after), None)
+    return next((one for one in reversed(run.ends.failures) if one.instance == stake.after), None)

@@ -13,8 +13,9 @@ from watchkeeper.domain.reading.triage.attempt_evidence import (
     lost_by,
 )
 from watchkeeper.domain.rules.ends.case import Case, answer
-from watchkeeper.domain.run.ends import WINDOW_STEPS, Action, DecisionMade
+from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.failure_window import WINDOW_STEPS
 from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.run.retries import is_same
 from watchkeeper.domain.run.run import Run, contract_of, dri_of
@@ -85,7 +86,9 @@ def retried(
     counted = job is not None and job.attempts_failed > before.attempts_failed
     if job is None or (not counted and instance.tries == before.tries):
         return []
-    asked = any(q.instance == check.instance for q in run.questions.values() if q.rule in _RULES)
+    asked = any(
+        q.instance == check.instance for q in run.questions.open.values() if q.rule in _RULES
+    )
     found = None if asked else _same_again(run, instance.tries) or _too_many(run, spent, now)
     left = "unknown" if job.attempts_left is None else str(job.attempts_left)
     decision = DecisionMade(
@@ -102,7 +105,7 @@ def retried(
         f"`watchkeeper stop {run.slug} --reason ...`, or leave it?"
     )
     asks = EscalationRaised(
-        question=f"q-{run.questions_raised + 1}",
+        question=f"q-{run.questions.raised + 1}",
         rule=found.rule,
         to=dri_of(run),
         asks=f"{check.instance}: {found.because}. {proposes}",
@@ -152,7 +155,7 @@ def _too_many(run: Run, spent: int, now: datetime) -> Repeats | None:
 
 def _saved_between(run: Run, after: datetime | None, until: datetime) -> bool:
     """Say whether a complete checkpoint was written between two times."""
-    came = (one.came_at for one in run.checkpoints.values())
+    came = (one.came_at for one in run.checkpoints.validated.values())
     return any(at <= until and (after is None or at > after) for at in came if at is not None)
 
 

@@ -107,7 +107,11 @@ def _r19_silent(case: Case) -> DecisionMade | None:
 
 def newest_resumable(run: Run, check: CheckRecorded) -> Checkpoint | None:
     """Return the validated checkpoint with the highest step that still exists."""
-    there = [run.checkpoints[s] for s in check.checkpoints_complete if s in run.checkpoints]
+    there = [
+        run.checkpoints.validated[s]
+        for s in check.checkpoints_complete
+        if s in run.checkpoints.validated
+    ]
     there = [one for one in there if is_good(run, one)]
     return max(there, key=lambda checkpoint: checkpoint.step, default=None)
 
@@ -127,7 +131,7 @@ def launch_source(run: Run) -> Checkpoint | None:
     stated = contract_of(run).initialize_from.rstrip("/")
     if newest.resume_step is None or not stated or newest.resume_from != stated:
         return None
-    if run.checkpoints:
+    if run.checkpoints.validated:
         return None  # An empty listing does not prove that its own are gone.
     return Checkpoint(newest.resume_step, newest.resume_from, CheckpointKind.PERMANENT, version=0)
 
@@ -170,7 +174,7 @@ def _r19_owner(case: Case) -> DecisionMade | None:
 
 def _r9(case: Case) -> DecisionMade | None:
     """R9: no relaunch while the run logs elsewhere than agreed: it would log there again."""
-    drift = case.run.findings.get(DRIFTED)
+    drift = case.run.health.findings.get(DRIFTED)
     if drift is not None:
         return answer(case, Action.ESCALATE, "R9", drift.summary, *drift.evidence)
     # An act silences the finding, but a relaunch would still log there.
@@ -219,7 +223,7 @@ def _r19_approval(case: Case, decided: DecisionMade) -> DecisionMade:
 def no_checkpoint(case: Case) -> DecisionMade:
     """Return the question that there is nothing to resume from (R10)."""
     because = "there is no complete, validated checkpoint to resume from"
-    rejected = [f"{path}: {why}" for path, why in case.run.rejected.items()]
+    rejected = [f"{path}: {why}" for path, why in case.run.checkpoints.rejected.items()]
     if rejected:
         because = f"{because}; the newest that was refused is {rejected[-1]}"
     refused = refused_checkpoints(case.check, -1)
@@ -235,7 +239,7 @@ def refused_checkpoints(check: CheckRecorded, above: int) -> tuple[str, ...]:
 
 def bad_checkpoints(run: Run) -> tuple[str, ...]:
     """Name the validated checkpoints that hold numbers which are not finite."""
-    found = ((one.step, bad_from(run, one)) for one in run.checkpoints.values())
+    found = ((one.step, bad_from(run, one)) for one in run.checkpoints.validated.values())
     return tuple(f"step-{at} refused: NaN since step {since}" for at, since in found if since)
 
 
@@ -244,7 +248,7 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
     failure = case.failure
     used = len(charged(case.run, case.now)[0])
     first = "first failure with this fingerprint"
-    if any(f.fingerprint == failure.fingerprint for f in case.run.failures[:-1]):
+    if any(f.fingerprint == failure.fingerprint for f in case.run.ends.failures[:-1]):
         first = "seen before, with progress past it since"
     what = f"{failure.cause}, outlook {case.outlook.value}"
     recoverable = {
@@ -300,7 +304,7 @@ def resumable_on_record(case: Case) -> Checkpoint | None:
     """Return where to resume when a person asks, even if the last check has no listing."""
     if source_is_fresh(case.check, "checkpoints"):
         return newest_resumable(case.run, case.check) or launch_source(case.run)
-    validated = [c for c in case.run.checkpoints.values() if is_good(case.run, c)]
+    validated = [c for c in case.run.checkpoints.validated.values() if is_good(case.run, c)]
     return max(validated, key=lambda checkpoint: checkpoint.step, default=None)
 
 

@@ -4,14 +4,8 @@ from datetime import datetime
 
 from watchkeeper.domain.rules.ends.case import Case, answer, place
 from watchkeeper.domain.rules.ends.own_tries import ask_at_end, charged_tries, repeats_at_end
-from watchkeeper.domain.run.ends import (
-    Action,
-    DecisionMade,
-    Failure,
-    Restart,
-    in_same_window,
-    is_past,
-)
+from watchkeeper.domain.run.ends import Action, DecisionMade, Failure, Restart
+from watchkeeper.domain.run.failure_window import in_same_window, is_past
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.causes import Outlook
 from watchkeeper.domain.values.contract.contract import Lane
@@ -25,9 +19,9 @@ def charged(run: Run, now: datetime) -> tuple[list[Restart], list[Restart]]:
     training made progress. It is also free if later evidence excused its failure.
     """
     window = contract_of(run).retries.window
-    excused = {one.instance for one in run.failures if one.excused}
+    excused = {one.instance for one in run.ends.failures if one.excused}
     # A restart that a human asked for is not a restart by rule.
-    recent = [one for one in run.restarts if one.at > now - window]
+    recent = [one for one in run.ends.restarts if one.at > now - window]
     free = [one for one in recent if one.gained is not None or one.after in excused]
     return [one for one in recent if one not in free], free
 
@@ -75,7 +69,7 @@ def r2(case: Case) -> DecisionMade | None:
 
 def r12(case: Case) -> DecisionMade | None:
     """R12: the error is back after one fix; in the daily lane any further error counts."""
-    fixes = case.run.judgement.fixes
+    fixes = case.run.ends.judgement.fixes
     if not fixes or case.failure.cause != "code_bug":
         return None
     daily = contract_of(case.run).lane is Lane.DAILY
@@ -102,7 +96,7 @@ def r19_retried(case: Case) -> DecisionMade | None:
 
 def earlier_failures(run: Run, failure: Failure) -> list[Failure]:
     """Return the earlier failures that are evidence on the run, without the excused ones."""
-    return [one for one in run.failures if one.version < failure.version and not one.excused]
+    return [one for one in run.ends.failures if one.version < failure.version and not one.excused]
 
 
 def _counting(case: Case) -> list[Failure]:

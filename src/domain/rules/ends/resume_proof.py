@@ -22,10 +22,10 @@ def resume_shown(run: Run, check: CheckRecorded) -> list[RunEvent]:
     if compared is None:
         return []
     proven = _proven(run, check, compared)
-    if compared.verdict != "differs" or any(f.rule == "H9" for f in run.findings.values()):
+    if compared.verdict != "differs" or any(f.rule == "H9" for f in run.health.findings.values()):
         return [proven]
     question = EscalationRaised(
-        question=f"q-{run.questions_raised + 1}",
+        question=f"q-{run.questions.raised + 1}",
         rule="H9",
         to=dri_of(run),
         asks=f"{check.instance}: {proven.because}. Nothing was done; take it as it is, or go back?",

@@ -35,7 +35,7 @@ def revise(run: Run, command: Revise) -> Outcome:
         return not_a_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
-    failure = next((one for one in run.failures if one.version == command.failure), None)
+    failure = next((one for one in run.ends.failures if one.version == command.failure), None)
     if failure is None:
         return Refused(Refusal.FAILURE_UNKNOWN, f"event {command.failure}")
     if command.cause not in CAUSES:
@@ -50,7 +50,7 @@ def revise(run: Run, command: Revise) -> Outcome:
 
 def suggest(run: Run, command: SuggestCause) -> Outcome:
     """Record a second reader's hypotheses on an end. Nothing is decided or changed."""
-    failure = next((one for one in run.failures if one.version == command.failure), None)
+    failure = next((one for one in run.ends.failures if one.version == command.failure), None)
     if failure is None:
         return Refused(Refusal.FAILURE_UNKNOWN, f"event {command.failure}")
     suggestion = CauseSuggested(
@@ -69,15 +69,17 @@ def _decide_again(run: Run, now: datetime) -> list[RunEvent]:
         return []
     before = run.phase.decision
     by_rule = before.action in (Action.RELAUNCH, Action.ESCALATE, Action.NOTIFY)
-    mine = run.failures[-1].instance == before.instance == run.instances[-1].plan.instance
-    if not by_rule or not mine or asked_of(run) is not None or run.last_check is None:
+    mine = run.ends.failures[-1].instance == before.instance == run.instances[-1].plan.instance
+    if not by_rule or not mine or asked_of(run) is not None or run.watch.last_check is None:
         return []
-    failure = run.failures[-1]
-    case = Case(run, failure, failure.evidence, run.last_check.event, now)
+    failure = run.ends.failures[-1]
+    case = Case(run, failure, failure.evidence, run.watch.last_check.event, now)
     decision = recover(case)
     if decision is None or (decision.action, decision.rule) == (before.action, before.rule):
         return []
-    about = [q.name for q in run.questions.values() if q.asks.startswith(f"{before.instance}: ")]
+    about = [
+        q.name for q in run.questions.open.values() if q.asks.startswith(f"{before.instance}: ")
+    ]
     answered: list[RunEvent] = []
     if decision.action is Action.RELAUNCH:
         answered = [
@@ -103,7 +105,7 @@ def receive_and_revise(run: Run, command: ReceiveSignal) -> list[RunEvent]:
 
 def _by_witnesses(run: Run) -> list[RunEvent]:
     made: list[RunEvent] = []
-    for failure in run.failures:
+    for failure in run.ends.failures:
         if failure.cause not in UNKNOWN or failure.revised:
             continue
         if any("Traceback" in line for line in failure.evidence) or failure.traced:
@@ -123,7 +125,7 @@ def revised_by_attempts(run: Run, check: CheckRecorded) -> list[FailureRevised]:
         run: The run, interrupted.
         check: A later check of the instance that ended.
     """
-    failure = run.failures[-1] if run.failures else None
+    failure = run.ends.failures[-1] if run.ends.failures else None
     if failure is None or failure.instance != check.instance or failure.cause not in UNKNOWN:
         return []
     if failure.traced or check.traceback:

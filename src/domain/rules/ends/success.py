@@ -30,12 +30,14 @@ _PROOFS = ("checkpoints", "tracker")
 
 def wrong_numbers(run: Run) -> list[FindingOpened]:
     """Return the findings about wrong numbers that are open."""
-    return [found for found in run.findings.values() if found.rule in NUMBERS_WRONG]
+    return [found for found in run.health.findings.values() if found.rule in NUMBERS_WRONG]
 
 
 def wrong_record(run: Run) -> list[FindingOpened]:
     """Return the findings about identity and lineage that are open."""
-    return [found for found in run.findings.values() if is_record_wrong(found.rule, found.kind)]
+    return [
+        found for found in run.health.findings.values() if is_record_wrong(found.rule, found.kind)
+    ]
 
 
 def reported_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
@@ -69,7 +71,7 @@ def reported_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[R
         proposes=proposes,
     )
     question = EscalationRaised(
-        question=f"q-{run.questions_raised + 1}",
+        question=f"q-{run.questions.raised + 1}",
         rule=first.rule,
         to=dri_of(run),
         asks=f"{first.summary}. {check.instance} ended by success with it. {proposes}",
@@ -80,7 +82,7 @@ def reported_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[R
 
 def asked_of_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
     """Ask about open findings on identity or lineage after a success, unless a question waits."""
-    waits = {one.finding for one in run.questions.values()}
+    waits = {one.finding for one in run.questions.open.values()}
     doubted = [one for one in wrong_record(run) if one.kind not in waits]
     return [
         EscalationRaised(
@@ -92,7 +94,7 @@ def asked_of_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
             f"{IDENTITY if found.kind == DRIFTED else LINEAGE} --reason ...`",
             evidence=found.evidence,
         )
-        for number, found in enumerate(doubted, run.questions_raised + 1)
+        for number, found in enumerate(doubted, run.questions.raised + 1)
     ]
 
 
@@ -103,7 +105,11 @@ def short_of_success(run: Run, check: CheckRecorded) -> str:
     answer proves nothing.
     """
     instance, final = run.instances[-1], contract_of(run).final_step.known
-    kept = [run.checkpoints[at].step for at in check.checkpoints_complete if at in run.checkpoints]
+    kept = [
+        run.checkpoints.validated[at].step
+        for at in check.checkpoints_complete
+        if at in run.checkpoints.validated
+    ]
     shown = [] if instance.step_best is None else [instance.step_best + instance.step_uncertainty]
     reached = max([*kept, *shown], default=None)
     answering = [name for name in _PROOFS if source_is_fresh(check, name)]
@@ -134,7 +140,7 @@ def asked_of_short_success(run: Run, check: CheckRecorded, job: JobFacts) -> lis
             evidence=(describe_end(job), lack),
         ),
         EscalationRaised(
-            question=f"q-{run.questions_raised + 1}",
+            question=f"q-{run.questions.raised + 1}",
             rule="H11",
             to=dri_of(run),
             asks=f"{check.instance}: {summary}. Nothing is sealed. {proposes}",
@@ -164,7 +170,9 @@ def has_reached_the_end(run: Run, check: CheckRecorded) -> bool:
         return False
     shown = run.instances[-1].step_best
     written = [
-        run.checkpoints[at].step for at in check.checkpoints_complete if at in run.checkpoints
+        run.checkpoints.validated[at].step
+        for at in check.checkpoints_complete
+        if at in run.checkpoints.validated
     ]
     return max([*written, shown if shown is not None else -1]) >= final
 

@@ -109,13 +109,13 @@ def _is_retried(instance: Instance, check: CheckRecorded) -> bool:
 def _newest_came(run: Run, check: CheckRecorded) -> int | None:
     """Return the step of the newest complete checkpoint, regardless of its metadata."""
     # Later checks omit checkpoints that nobody may resume from, so the run's state is read.
-    unnamed = set(came_so_far(run)) - set(run.checkpoints)
+    unnamed = set(came_so_far(run)) - set(run.checkpoints.validated)
     return max((*check.checkpoints_complete, *unnamed), default=None)
 
 
 def _newest_line(run: Run, check: CheckRecorded, newest: int | None) -> str:
     if newest is None:
-        refused = list(run.rejected.items())
+        refused = list(run.checkpoints.rejected.items())
         if not refused:
             return "none is complete"
         path, why = refused[-1]
@@ -184,7 +184,7 @@ def rollback_coverage(at: Looked) -> Held:
     run, check, now = at.run, at.check, at.now
     if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return Held(COVERAGE, "H5", Severity.ALERT, None, "")
-    keep, known = contract_of(run).checkpoints.keep_last, set(run.checkpoints)
+    keep, known = contract_of(run).checkpoints.keep_last, set(run.checkpoints.validated)
     earlier = checks_before(run, check)
     # If no number to keep is stated, a rotation must leave as many as there were.
     were = 0 if keep else max((one.left for one in earlier if one.listed), default=0)
@@ -224,7 +224,7 @@ def _is_few(left: int, known: set[int], keep: int | None, were: int) -> bool:
 def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:
     """Say that the newest complete checkpoint is about to expire; empty if it is not."""
     newest = max(check.checkpoints_complete, default=None)
-    known = run.checkpoints.get(newest) if newest is not None else None
+    known = run.checkpoints.validated.get(newest) if newest is not None else None
     lasts = time_to_live(checkpoint_root_of(contract_of(run)))
     if lasts is None or known is None or known.written_at is None:
         return ""

@@ -28,7 +28,9 @@ def stale_since(run: Run, now: datetime) -> datetime | None:
     """
     if run.contract is None or not _waits(run, now):
         return None
-    known = [at for at in (run.since, run.last_check.at if run.last_check else None) if at]
+    known = [
+        at for at in (run.since, run.watch.last_check.at if run.watch.last_check else None) if at
+    ]
     last = max(known, default=None)
     if last is None or now - last <= STALE_CADENCES * cadence_of(run.contract):
         return None
@@ -57,7 +59,7 @@ def report_stale(run: Run, command: ReportStaleMonitor) -> list[RunEvent] | Refu
     since = stale_since(run, command.now)
     if since is None:
         return Refused(Refusal.MONITOR_NOT_STALE, run.slug)
-    if MONITOR_STALE in run.findings or expecting(run, "H1", command.now) is not None:
+    if MONITOR_STALE in run.health.findings or expecting(run, "H1", command.now) is not None:
         return []
     cadence = render_duration(cadence_of(contract_of(run)))
     holder = run.watch.holder
@@ -82,7 +84,7 @@ def report_stale(run: Run, command: ReportStaleMonitor) -> list[RunEvent] | Refu
 
 def cleared_by_check(run: Run) -> list[FindingCleared]:
     """Close the finding if it is open, because a check has arrived."""
-    if MONITOR_STALE not in run.findings:
+    if MONITOR_STALE not in run.health.findings:
         return []
     return [FindingCleared(kind=MONITOR_STALE, rule="H1", reason="a check arrived")]
 

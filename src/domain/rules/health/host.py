@@ -26,7 +26,7 @@ def disk_low(at: Looked) -> Held:
     known = [(one, share) for one in check.hosts if (share := free_share(one)) is not None]
     if not known:
         return Held(DISK_LOW, "H15", Severity.NOTIFY, None, "")
-    is_open = DISK_LOW in run.findings
+    is_open = DISK_LOW in run.health.findings
     limit = limits.disk_warn + (HYSTERESIS if is_open else 0)
     low = sorted(((one, share) for one, share in known if share < limit), key=lambda two: two[1])
     alarming = any(share < limits.disk_alert for _, share in low)

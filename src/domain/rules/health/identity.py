@@ -76,7 +76,7 @@ def announcements(run: Run, check: CheckRecorded) -> list[TrackerAnnounced]:
     """
     announced: list[TrackerAnnounced] = []
     for link in check.tracker_links:
-        known = run.tracker_links.get(link.tracker_id)
+        known = run.watch.tracker_links.get(link.tracker_id)
         if known is None or (link.url and link.url != known.url):
             announced.append(TrackerAnnounced(instance=check.instance, link=link))
     return announced

@@ -122,7 +122,7 @@ def _collapse_holds(run: Run, check: CheckRecorded, pace: Pace, limits: Limits) 
         return None
     if low_cadences(pace, limits.throughput_drop) >= limits.throughput_cadences:
         return True
-    if THROUGHPUT_COLLAPSE not in run.findings:
+    if THROUGHPUT_COLLAPSE not in run.health.findings:
         return False
     known = [value for value in pace.newest if value is not None][:2]
     back = (1 - limits.throughput_drop / 2) * pace.baseline
@@ -151,7 +151,7 @@ def _skipping(run: Run, measured: Measured, limits: Limits) -> Held:
     if count is None or not measured.warm or measured.catching_up:
         return _unknown(OPTIMIZER_INSTABILITY, "H7", Severity.ALERT)
     holds = count >= limits.skipped_steps
-    if OPTIMIZER_INSTABILITY in run.findings and 0 < count < limits.skipped_steps:
+    if OPTIMIZER_INSTABILITY in run.health.findings and 0 < count < limits.skipped_steps:
         return _unknown(OPTIMIZER_INSTABILITY, "H7", Severity.ALERT)
     lines = (f"{count} skipped steps in the newest 15 min; {limits.skipped_steps} are too many",)
     summary = f"the optimizer skipped {count} steps in 15 min"
@@ -213,7 +213,7 @@ def _level_held(
     needed = steps if noisy else points_needed(steps, measured.stride)
     long = max(level.stretch, level.open_stretch)
     holds: bool | None = long >= needed
-    if not holds and kind in run.findings:
+    if not holds and kind in run.health.findings:
         middle = (level.expected + level.limit) / 2
         falls = level.limit < level.expected
         back = level.current >= middle if falls else level.current <= middle
@@ -292,7 +292,7 @@ def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
     # A printed loss may differ from the tracker's: a single step of it proves nothing.
     proven = not found.slack or found.beyond >= POINTS_MIN
     holds: bool | None = is_off or (found.new_beyond > 0 and proven)
-    if not holds and RESUME_LOSS in run.findings and found.beyond:
+    if not holds and RESUME_LOSS in run.health.findings and found.beyond:
         settled = found.close >= CLOSE_AGAIN or is_off is False
         holds = False if settled else None
     if not holds:

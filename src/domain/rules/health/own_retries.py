@@ -23,7 +23,7 @@ class _Known(NamedTuple):
 
 def own_retries(run: Run, check: CheckRecorded) -> tuple[Retried, ...]:
     """Return the tries of the newest instance that failed and were followed by another."""
-    before = run.last_check.at if run.last_check is not None else None
+    before = run.watch.last_check.at if run.watch.last_check is not None else None
     newest = run.instances[-1]
     return with_retries(newest.retried, newest.attempts_failed, check, before)
 
@@ -66,7 +66,7 @@ def _known(run: Run, check: CheckRecorded) -> Mapping[int, _Known]:
         if one.metadata_step == one.step
     }
     return new | {
-        step: _Known(one.written_at, one.came_at) for step, one in run.checkpoints.items()
+        step: _Known(one.written_at, one.came_at) for step, one in run.checkpoints.validated.items()
     }
 
 

@@ -95,7 +95,7 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
     """
     changes: list[FindingChange] = []
     for answer in answers:
-        known = run.findings.get(answer.kind)
+        known = run.health.findings.get(answer.kind)
         holds = answer.holds is True
         if holds and now is not None and expecting(run, answer.rule, now) is not None:
             continue
@@ -154,7 +154,7 @@ def expected_at(run: Run, answers: tuple[Held, ...], now: datetime) -> tuple[str
     """Name the findings that hold but do not open, each with the act that expects it."""
     named: list[str] = []
     for answer in answers:
-        if answer.holds is not True or answer.kind in run.findings:
+        if answer.holds is not True or answer.kind in run.health.findings:
             continue
         act = expecting(run, answer.rule, now)
         if act is not None:

@@ -56,7 +56,7 @@ def resume_doubts(run: Run, check: CheckRecorded) -> ResumeComparison | None:
         run: The run before or after the check is folded in.
         check: Of a live instance.
     """
-    known = run.judgement
+    known = run.ends.judgement
     if check.instance != known.resumed or known.proof:
         return None
     compared = compare_resume(run, check)
@@ -79,7 +79,7 @@ def health_by_proof(
         health: The health by all other evidence.
         because: The reason by all other evidence.
     """
-    known = run.judgement
+    known = run.ends.judgement
     state = job.state if job is not None else None
     well = health is Health.HEALTHY and state in (JobState.RUNNING, JobState.SUCCEEDED)
     if not well or check.instance != known.resumed:
@@ -96,7 +96,7 @@ def health_by_proof(
 
 
 def _is_past_all(run: Run, check: CheckRecorded) -> bool:
-    highest, shown = run.judgement.high_water, check.progress
+    highest, shown = run.ends.judgement.high_water, check.progress
     if shown is None:
         return False
     if highest is None:

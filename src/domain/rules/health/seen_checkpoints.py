@@ -16,14 +16,14 @@ def came_so_far(run: Run) -> Mapping[int, Checkpoint]:
     A checkpoint whose metadata step is unknown is not resumed from. It still came, so it counts
     against a stall of checkpoints.
     """
-    if not run.unnamed:
-        return run.checkpoints
+    if not run.checkpoints.unverified:
+        return run.checkpoints.validated
     own = {
         step: one
-        for step, one in run.unnamed.items()
+        for step, one in run.checkpoints.unverified.items()
         if not is_older_than_the_run(run, one.written_at)
     }
-    return {**own, **run.checkpoints}
+    return {**own, **run.checkpoints.validated}
 
 
 def is_named_since(run: Run, found: CheckpointFacts) -> bool:
@@ -33,9 +33,11 @@ def is_named_since(run: Run, found: CheckpointFacts) -> bool:
     metadata, and not the checkpoint. A rejection by a person, or for another reason, has its own
     text and stays. After a rollback none above the step is remembered here.
     """
-    if found.metadata_step is None or run.rejected.get(found.path) not in ONLY_UNNAMED:
+    if found.metadata_step is None or run.checkpoints.rejected.get(found.path) not in ONLY_UNNAMED:
         return False
-    seen = next((one for one in run.unnamed.values() if one.path == found.path), None)
+    seen = next(
+        (one for one in run.checkpoints.unverified.values() if one.path == found.path), None
+    )
     # A listing without times does not turn another run's checkpoint into one of this run.
     return seen is not None and not is_older_than_the_run(run, found.written_at or seen.written_at)
 
@@ -48,7 +50,7 @@ def is_rejected(run: Run, found: CheckpointFacts) -> bool:
     metadata, and shows it now, is judged again, whatever its time.
     """
     written = found.written_at
-    if found.path in run.rejected and not is_named_since(run, found):
+    if found.path in run.checkpoints.rejected and not is_named_since(run, found):
         known = run.operator.rejected_at.get(found.path)
         if known is None or written is None or written <= known:
             return True

@@ -143,7 +143,7 @@ def liveness_of(
 
 def _passed(run: Run, now: datetime) -> timedelta:
     """Return the time since the last check, capped because nobody watched a long gap."""
-    last = run.last_check.at if run.last_check is not None else now
+    last = run.watch.last_check.at if run.watch.last_check is not None else now
     # After a handover the new holder's clock may be behind.
     passed = max(now - last, timedelta(0))
     return min(passed, UNWATCHED_CADENCES * cadence_of(contract_of(run)))

@@ -42,7 +42,7 @@ def wrong_place(at: Looked) -> Held:
     lines = (*_wrong_source(run, instance, said[0]), *_wrong_output(run, said[1]))
     known = _is_place(said[0]) or _is_place(said[1])
     # Nothing takes back what was printed, so only the instance's end clears it.
-    holds = True if lines else None if not known or WRONG_PLACE in run.findings else False
+    holds = True if lines else None if not known or WRONG_PLACE in run.health.findings else False
     return Held(WRONG_PLACE, "H17", Severity.ALERT, holds, lines[0] if lines else "", lines)
 
 

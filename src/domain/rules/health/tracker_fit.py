@@ -61,7 +61,7 @@ def fit_of(
         readings: The state of each source; a tracker without new data is stale.
         now: When the check is made.
     """
-    last = run.last_check.event if run.last_check is not None else None
+    last = run.watch.last_check.event if run.watch.last_check is not None else None
     same = last is not None and last.instance == instance.plan.instance
     was = last.tracker_fit if same and last is not None else TrackerFit()
     shown = tail.labelled if _is_fresh(readings, "logs") else None

@@ -73,7 +73,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
         about = f"no relaunch could repeat what {job.submission_id} has: {'; '.join(lost)}"
         return Refused(Refusal.ADOPTION_BLOCKED, _with_writer(about, command))
     approval = LaunchApproved(
-        approval=f"a-{run.approvals_given + 1}",
+        approval=f"a-{run.permits.approvals_given + 1}",
         digest=plan_digest(plan),
         identity=identity_digest(plan),
         note=command.note.strip() or "adopted while it ran",
@@ -83,9 +83,9 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
         contract_of(run),
         plan,
         command.facts,
-        approved.approvals,
+        approved.permits.approvals,
         launcher=command.actor,
-        consents=run.consents,
+        consents=run.permits.consents,
         now=command.now,
         adopts=True,
     )

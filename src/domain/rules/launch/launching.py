@@ -79,9 +79,9 @@ def launch(run: Run, command: RequestLaunch) -> Outcome:
         contract,
         plan,
         command.facts,
-        run.approvals,
+        run.permits.approvals,
         launcher=command.actor,
-        consents=run.consents,
+        consents=run.permits.consents,
         now=command.now,
         waivers=all_waivers(run, contract, command.facts, requester, command.now),
     )
@@ -102,7 +102,7 @@ def _request(run: Run, gate: Gate, reason: str, requester: str) -> list[RunEvent
     digest = plan_digest(gate.plan)
     checked = PreflightRecorded(plan=gate.plan, digest=digest, findings=findings, facts=gate.facts)
     if blocks(findings):
-        same = run.preflight is not None and run.preflight == checked
+        same = run.launch.preflight is not None and run.launch.preflight == checked
         # The same answer again adds nothing to the history.
         return [] if same else [checked]
     approval = covering_approval(gate.approvals, gate.plan)
@@ -126,7 +126,7 @@ def consents_used(run: Run, findings: tuple[GateFinding, ...]) -> list[RunEvent]
     names = {finding.consent for finding in findings if finding.consent}
     return [
         ConsentUsed(consent=one.name, action=one.action, target=one.target, digest=one.digest)
-        for one in run.consents
+        for one in run.permits.consents
         if one.name in names
     ]
 
@@ -135,7 +135,7 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
     """Record a human's approval of the plan that was last checked."""
     if command.actor.kind != "human":
         return not_a_human(run, command)
-    checked = run.preflight
+    checked = run.launch.preflight
     if checked is not None and any(
         checked.plan.instance == one.plan.instance for one in run.instances
     ):
@@ -143,7 +143,8 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
     if checked is None or not names_plan(command.digest, checked.digest):
         return Refused(Refusal.PLAN_UNKNOWN, other_plan(run.slug, command.digest, checked))
     known = next(
-        (one for one in run.approvals if one.digest == checked.digest and not one.revoked), None
+        (one for one in run.permits.approvals if one.digest == checked.digest and not one.revoked),
+        None,
     )
     dri = contract_of(run).dri
     # The DRI's own approval also proves that they know of the launch (L9).
@@ -155,7 +156,7 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
     if others:
         return Refused(Refusal.PLAN_BLOCKED, ", ".join(others))
     approved = LaunchApproved(
-        approval=f"a-{run.approvals_given + 1}",
+        approval=f"a-{run.permits.approvals_given + 1}",
         digest=checked.digest,
         identity=identity_digest(checked.plan),
         note=command.note,
@@ -239,18 +240,18 @@ def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:
     refused = LaunchRefused(
         instance=plan.instance, submission_id=plan.submission_id, reason=command.reason
     )
-    if run.stop_requested == plan.instance:
+    if run.operator.stop_requested == plan.instance:
         left = DecisionMade(
             instance=plan.instance,
             action=Action.LEAVE,
             rule="R14",
-            because=f"stopped before it was submitted, by {run.operator.stop}",
+            because=f"stopped before it was submitted, by {run.operator.stop_reason}",
             evidence=(command.reason,),
         )
         return [
             refused,
             left,
-            RunStopped(reason=f"stopped before the launch, by {run.operator.stop}"),
+            RunStopped(reason=f"stopped before the launch, by {run.operator.stop_reason}"),
         ]
     because = "the orchestrator refused the job, so the same plan would be refused again"
     if clearance_revoked(run):
@@ -267,9 +268,9 @@ def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:
 
 def clearance_revoked(run: Run) -> bool:
     """Say whether a human revoked the basis of the newest launch, except standing waivers."""
-    revoked = {one.name for one in run.approvals if one.revoked}
-    revoked |= {one.name for one in run.waivers if one.revoked}
-    return run.cleared_by in revoked
+    revoked = {one.name for one in run.permits.approvals if one.revoked}
+    revoked |= {one.name for one in run.permits.waivers if one.revoked}
+    return run.launch.cleared_by in revoked
 
 
 def relaunch(run: Run, command: Relaunch) -> Outcome:
@@ -285,7 +286,7 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     answered = reading is not None and reading.state is SourceState.FRESH
     if answered and (found is None or not found.complete):
         return _choose_again(run, decision, "is no longer complete there")
-    rejected = run.rejected.get(decision.resume_path)
+    rejected = run.checkpoints.rejected.get(decision.resume_path)
     if rejected is not None:
         return _choose_again(run, decision, f"was rejected since: {rejected}")
     plan = make_plan(
@@ -297,9 +298,9 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
         carried=run.instances[-1].plan.carried if run.instances else None,
     )
     contract = contract_of(run)
-    exact = tuple(one for one in run.approvals if one.digest == plan_digest(plan))
+    exact = tuple(one for one in run.permits.approvals if one.digest == plan_digest(plan))
     each = policy_of(contract).approvals == "each" and decision.rule not in BY_A_HUMAN
-    asked = run.operator.asked
+    asked = run.operator.requested
     # After the rollback's own instance was launched, the next relaunch is an ordinary one.
     asked_back = isinstance(asked, RollbackApproved) and asked.instance == decision.instance
     covered = decision.rule in COVERED_RULES and not asked_back and not each
@@ -307,14 +308,14 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
         contract,
         plan,
         command.facts,
-        run.approvals if covered else exact,
+        run.permits.approvals if covered else exact,
         prior=prior_of(run),
-        consents=run.consents,
+        consents=run.permits.consents,
         now=command.now,
-        waivers=all_waivers(run, contract, command.facts, run.requester, command.now),
-        fix=next(iter(run.judgement.fixes[-1:]), ""),
+        waivers=all_waivers(run, contract, command.facts, run.launch.requester, command.now),
+        fix=next(iter(run.ends.judgement.fixes[-1:]), ""),
     )
-    events = _request(run, gate, decision.rule, run.requester)
+    events = _request(run, gate, decision.rule, run.launch.requester)
     if events and isinstance(events[-1], LaunchRequested):
         return [*events[:1], *_drift(run, events[0], command.now), *events[1:]]
     return _blocked_relaunch(run, events, decision, command.now)
@@ -344,7 +345,7 @@ def _blocked_relaunch(
     run: Run, events: list[RunEvent], decision: DecisionMade, now: datetime
 ) -> Outcome:
     # Unchanged blocks are not recorded again; the question about them is.
-    checked = events[-1] if events else run.preflight
+    checked = events[-1] if events else run.launch.preflight
     assert isinstance(checked, PreflightRecorded), "a blocked request has a preflight"
     blocked = blocks(checked.findings)
     if all(finding.says.startswith(UNKNOWN_SOURCE) for finding in blocked):

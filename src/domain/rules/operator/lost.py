@@ -31,7 +31,7 @@ SILENT_CHECKS = 2
 
 def is_lost(run: Run) -> bool:
     """Say whether the orchestrator cannot account for the job of a live instance."""
-    return isinstance(run.phase, Stabilizing | Running) and UNACCOUNTED in run.findings
+    return isinstance(run.phase, Stabilizing | Running) and UNACCOUNTED in run.health.findings
 
 
 def lost_words(run: Run) -> str:
@@ -61,8 +61,8 @@ def end_lost(run: Run, command: RequestRelaunch) -> list[RunEvent] | Refused:
     if isinstance(leave, Refused):
         return leave
     name = newest.plan.instance
-    assert run.last_check is not None, "a lost job was checked"
-    job = run.last_check.event.job
+    assert run.watch.last_check is not None, "a lost job was checked"
+    job = run.watch.last_check.event.job
     assert job is not None, "the newest check says that the job is lost"
     return [
         *leave.events,
@@ -75,7 +75,7 @@ def end_lost(run: Run, command: RequestRelaunch) -> list[RunEvent] | Refused:
         ),
         *(
             cleared(run, found.kind, found.rule, f"{name} was declared lost")
-            for found in run.findings.values()
+            for found in run.health.findings.values()
             if found.kind != DRIFTED
         ),
     ]
@@ -84,7 +84,7 @@ def end_lost(run: Run, command: RequestRelaunch) -> list[RunEvent] | Refused:
 def _may_live(run: Run) -> str:
     """Return evidence that a lost job may be live; empty if it was silent long enough."""
     name = run.instances[-1].plan.instance
-    seen = [one for one in run.recent_checks if one.instance == name][-SILENT_CHECKS - 1 :]
+    seen = [one for one in run.watch.recent_checks if one.instance == name][-SILENT_CHECKS - 1 :]
     if len(seen) <= SILENT_CHECKS:
         return f"{name} has {len(seen)} checks so far"
     for one in seen:

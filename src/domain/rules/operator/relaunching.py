@@ -96,11 +96,11 @@ def _answered(run: Run, by: str, reason: str) -> list[EscalationAcknowledged]:
     A wrong identity outlasts the instance, and so does the question about it.
     """
     newest = run.instances[-1].plan.instance
-    about = [q.name for q in run.questions.values() if q.instance == newest]
+    about = [q.name for q in run.questions.open.values() if q.instance == newest]
     return [
         EscalationAcknowledged(question=name, answer="relaunch", note=reason, closed_by=by)
         for name in about
-        if run.questions[name].finding != DRIFTED
+        if run.questions.open[name].finding != DRIFTED
     ]
 
 
@@ -113,7 +113,7 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
     if forbids_resuming(contract_of(run)):
         return Refused(Refusal.RESUME_NEVER, run.slug)
     newest = run.instances[-1].plan.instance
-    if is_lost(run) and run.stop_requested != newest:
+    if is_lost(run) and run.operator.stop_requested != newest:
         # Requests from before the job was lost have no effect.
         is_relaunch = isinstance(command, RequestRelaunch)
         return None if is_relaunch else Refused(Refusal.JOB_LOST, lost_words(run))
@@ -150,8 +150,10 @@ def decide_answered(run: Run) -> Outcome | None:
         return Refused(Refusal.RELAUNCH_DECIDED, asked.instance)
     if isinstance(asked, RelaunchRequested):
         return _relaunch_of_ended(run, asked)
-    assert run.last_check is not None, "a rollback goes to a checkpoint that a check validated"
-    return _from(run, asked, run.checkpoints.get(asked.step), run.last_check.event)
+    assert run.watch.last_check is not None, (
+        "a rollback goes to a checkpoint that a check validated"
+    )
+    return _from(run, asked, run.checkpoints.validated.get(asked.step), run.watch.last_check.event)
 
 
 def _relaunch_of_ended(run: Run, asked: RelaunchRequested) -> list[RunEvent]:
@@ -162,8 +164,8 @@ def _relaunch_of_ended(run: Run, asked: RelaunchRequested) -> list[RunEvent]:
         return [
             _decision(asked, plan.resume_from, plan.resume_step, (f"{plan.instance} never ran",))
         ]
-    assert run.last_check is not None, "an instance that ended was checked"
-    check = run.last_check.event
+    assert run.watch.last_check is not None, "an instance that ended was checked"
+    check = run.watch.last_check.event
     if source_is_fresh(check, "checkpoints"):
         chosen = newest_resumable(run, check)
     else:
@@ -228,7 +230,7 @@ def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
     refused = _refused(run, command)
     if refused is not None:
         return refused
-    chosen = run.checkpoints.get(command.step)
+    chosen = run.checkpoints.validated.get(command.step)
     if chosen is None:
         return Refused(Refusal.CHECKPOINT_UNKNOWN, f"step-{command.step}")
     reason, since = command.reason.strip(), bad_from(run, chosen)
@@ -251,9 +253,9 @@ def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
         contract_of(run),
         plan,
         command.facts,
-        run.approvals,
+        run.permits.approvals,
         prior=prior_of(run),
-        consents=run.consents,
+        consents=run.permits.consents,
         now=command.now,
     )
     findings = preflight(gate)
@@ -286,9 +288,9 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     newest = run.instances[-1].plan.instance
     if is_lost(run):
         return Refused(Refusal.JOB_LOST, lost_words(run))
-    if _under_way(run) or run.stop_requested == newest:
+    if _under_way(run) or run.operator.stop_requested == newest:
         return Refused(Refusal.RELAUNCH_DECIDED, newest)
-    chosen = run.checkpoints.get(planned.step)
+    chosen = run.checkpoints.validated.get(planned.step)
     if chosen is None or chosen.path != planned.checkpoint:
         return Refused(Refusal.CHECKPOINT_UNKNOWN, f"step-{planned.step}")
     why = command.note.strip() or planned.reason
@@ -296,7 +298,7 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     if isinstance(leave, Refused):
         return leave
     approval = LaunchApproved(
-        approval=f"a-{run.approvals_given + 1}",
+        approval=f"a-{run.permits.approvals_given + 1}",
         digest=planned.digest,
         identity=identity_digest(planned.plan),
         note=command.note,
@@ -343,8 +345,8 @@ def decide_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
 def _silent(
     run: Run, asked: RelaunchRequested | RollbackApproved, check: CheckRecorded
 ) -> list[RunEvent]:
-    assert run.last_check is not None, "the check is folded in"
-    because = silent_too_long(run, check, run.last_check.at)
+    assert run.watch.last_check is not None, "the check is folded in"
+    because = silent_too_long(run, check, run.watch.last_check.at)
     if not because:
         return []
     decision = DecisionMade(
@@ -366,10 +368,10 @@ def _rolled_back(run: Run, asked: RollbackApproved, check: CheckRecorded | None)
     ]
     rejected += [
         CheckpointRejected(step=one.step, path=one.path, reason=reason, written_at=one.written_at)
-        for one in sorted(run.checkpoints.values(), key=lambda one: one.step)
+        for one in sorted(run.checkpoints.validated.values(), key=lambda one: one.step)
         if one.step > asked.step
     ]
-    chosen = run.checkpoints.get(asked.step)
+    chosen = run.checkpoints.validated.get(asked.step)
     if check is not None:
         return [*rejected, *_from(run, asked, chosen, check)]
     assert chosen is not None, "an approved rollback names a validated checkpoint"

@@ -64,7 +64,7 @@ def source_of(run: Run, path: str) -> Checkpoint | None:
     if not path:
         return None
     wanted = contract_root(path)
-    found = (c for c in run.checkpoints.values() if contract_root(c.path) == wanted)
+    found = (c for c in run.checkpoints.validated.values() if contract_root(c.path) == wanted)
     return next(found, None)
 
 

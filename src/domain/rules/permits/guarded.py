@@ -136,7 +136,7 @@ def proposal_of(
 ) -> ActProposed:
     """Return a proposal under the next free name."""
     return ActProposed(
-        proposal=f"p-{len(run.proposals) + 1}",
+        proposal=f"p-{len(run.permits.proposals) + 1}",
         action=action.value,
         target=target,
         reason=reason,
@@ -152,7 +152,7 @@ def is_live(consent: Consent, now: datetime) -> bool:
 
 def live_consent(run: Run, action: GuardedAction, target: str, now: datetime) -> Consent | None:
     """Return the newest consent that permits an act on a target now, or none."""
-    for consent in reversed(run.consents):
+    for consent in reversed(run.permits.consents):
         if (consent.action, consent.target) == (action, target) and is_live(consent, now):
             return consent
     return None
@@ -160,7 +160,9 @@ def live_consent(run: Run, action: GuardedAction, target: str, now: datetime) ->
 
 def used_consent(run: Run, action: GuardedAction, target: str) -> str:
     """Return the newest consent that was used for an act on a target; empty if none."""
-    used = [c.name for c in run.consents if c.used and (c.action, c.target) == (action, target)]
+    used = [
+        c.name for c in run.permits.consents if c.used and (c.action, c.target) == (action, target)
+    ]
     return used[-1] if used else ""
 
 
@@ -180,7 +182,7 @@ def is_possible(run: Run, action: str, target: str) -> bool:
     if action == GuardedAction.STOP:
         return run.instances[-1].plan.instance == target
     if action == GuardedAction.DECLARE_LOST:
-        return UNACCOUNTED in run.findings and target == lost_target(run)
+        return UNACCOUNTED in run.health.findings and target == lost_target(run)
     return not (isinstance(run.phase, Finished) and run.phase.verified is not None)
 
 
@@ -192,4 +194,4 @@ def lost_target(run: Run) -> str:
 
 def open_proposals(run: Run) -> tuple[Proposal, ...]:
     """Return the proposals that wait for a human, oldest first."""
-    return tuple(proposal for proposal in run.proposals if is_open(run, proposal))
+    return tuple(proposal for proposal in run.permits.proposals if is_open(run, proposal))

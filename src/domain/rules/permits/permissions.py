@@ -78,7 +78,11 @@ class Permit:
 def not_a_human(run: Run, command: Command) -> Refused:
     """Refuse an act reserved for humans, and record each different attempt once a day."""
     (name, target), who = command.attempt, command.actor.principal
-    recent = {key: at for key, at in run.attempts.items() if command.now - at < ATTEMPT_AGAIN}
+    recent = {
+        key: at
+        for key, at in run.permits.refused_attempts.items()
+        if command.now - at < ATTEMPT_AGAIN
+    }
     key = attempt_key(who, name, target)
     if key in recent or len(recent) >= ATTEMPTS_MAX:
         return Refused(Refusal.NOT_A_HUMAN, who)
@@ -132,7 +136,7 @@ def permit(
 def _named(
     run: Run, action: GuardedAction, target: str, reason: str, now: datetime, name: str
 ) -> Permit | Refused:
-    found = next((one for one in run.consents if one.name == name), None)
+    found = next((one for one in run.permits.consents if one.name == name), None)
     if found is None:
         return Refused(Refusal.CONSENT_UNKNOWN, name)
     if (found.action, found.target) != (action, target):
@@ -165,7 +169,7 @@ def _direct(run: Run, action: GuardedAction, target: str, reason: str, command: 
 
 def _asked(run: Run, action: GuardedAction, target: str, reason: str, digest: str) -> Refused:
     """Record the proposal, unless it already waits for a human or was declined."""
-    same = [one for one in run.proposals if one.digest == digest]
+    same = [one for one in run.permits.proposals if one.digest == digest]
     waiting = next((one for one in same if is_open(run, one)), None)
     if waiting is not None:
         return Refused(Refusal.CONSENT_NEEDED, _ask_a_human(run, waiting.name))
@@ -187,7 +191,7 @@ def _consent(
     direct = isinstance(proposed, ActProposed) and proposed.direct
     name = proposed.proposal if isinstance(proposed, ActProposed) else proposed.name
     return ConsentGiven(
-        consent=f"c-{len(run.consents) + 1}",
+        consent=f"c-{len(run.permits.consents) + 1}",
         action=proposed.action,
         target=proposed.target,
         expires_at=expires_at,
@@ -200,7 +204,7 @@ def _consent(
 
 def reason_of(run: Run, consent: str) -> str:
     """Return the reason in the consented proposal; without one, the consent's name."""
-    found = next((one for one in run.proposals if one.consent == consent), None)
+    found = next((one for one in run.permits.proposals if one.consent == consent), None)
     return found.reason if found is not None else f"under {consent}"
 
 
@@ -242,7 +246,7 @@ def _propose(run: Run, command: Propose) -> Outcome:
 def _give(run: Run, command: GiveConsent) -> Outcome:
     if command.actor.kind != "human":
         return not_a_human(run, command)
-    found = next((one for one in run.proposals if one.name == command.proposal), None)
+    found = next((one for one in run.permits.proposals if one.name == command.proposal), None)
     if found is None or not is_open(run, found):
         return Refused(Refusal.PROPOSAL_NOT_OPEN, command.proposal)
     if command.digest and not names_plan(command.digest, found.digest):
@@ -264,21 +268,24 @@ def _waive(run: Run, command: Waive) -> Outcome:
     rule = command.subject.upper()
     if rule in NEVER_WAIVED:
         return Refused(Refusal.WAIVER_FORBIDDEN, f"{rule}: {NEVER_WAIVED[rule]}")
-    lack = lack_named(run.seal_missing, command.subject)
+    lack = lack_named(run.seal.missing, command.subject)
     if lack:
         return _waive_lack(run, lack, command)
     open_gate = isinstance(run.phase, Draft | Cleared | Interrupted)
-    findings = run.preflight.findings if run.preflight is not None and open_gate else ()
+    findings = (
+        run.launch.preflight.findings if run.launch.preflight is not None and open_gate else ()
+    )
     blocked = next((f for f in findings if f.rule == rule and f.verdict is Verdict.BLOCK), None)
     if blocked is None:
         return Refused(Refusal.NOTHING_TO_WAIVE, command.subject)
     waives = block_text(blocked)
     if any(
-        is_live_waiver(w, command.now) and (w.rule, w.waives) == (rule, waives) for w in run.waivers
+        is_live_waiver(w, command.now) and (w.rule, w.waives) == (rule, waives)
+        for w in run.permits.waivers
     ):
         return Refused(Refusal.ALREADY_WAIVED, rule)
     granted = WaiverGranted(
-        waiver=f"w-{len(run.waivers) + 1}",
+        waiver=f"w-{len(run.permits.waivers) + 1}",
         rule=rule,
         waives=waives,
         reason=command.reason.strip(),
@@ -309,24 +316,24 @@ def _revoke(run: Run, command: Revoke) -> Outcome:
     if command.actor.kind != "human":
         return not_a_human(run, command)
     name, reason = command.name, command.reason.strip()
-    approval = next((one for one in run.approvals if one.name == name), None)
+    approval = next((one for one in run.permits.approvals if one.name == name), None)
     if approval is not None:
         if approval.revoked:
             return Refused(Refusal.ALREADY_REVOKED, name)
         return [ApprovalRevoked(approval=name, reason=reason)]
-    consent = next((one for one in run.consents if one.name == name), None)
+    consent = next((one for one in run.permits.consents if one.name == name), None)
     if consent is not None:
         if consent.used:
             return Refused(Refusal.CONSENT_USED, name)
         if not is_live(consent, command.now):
             return Refused(Refusal.ALREADY_REVOKED, name)
         return [ConsentRevoked(consent=name, reason=reason)]
-    waiver = next((one for one in run.waivers if one.name == name), None)
+    waiver = next((one for one in run.permits.waivers if one.name == name), None)
     if waiver is not None:
         if not is_live_waiver(waiver, command.now):
             return Refused(Refusal.ALREADY_REVOKED, name)
         return [WaiverRevoked(waiver=name, reason=reason)]
-    proposal = next((one for one in run.proposals if one.name == name), None)
+    proposal = next((one for one in run.permits.proposals if one.name == name), None)
     if proposal is None:
         return Refused(Refusal.NAME_UNKNOWN, name)
     if not is_open(run, proposal):

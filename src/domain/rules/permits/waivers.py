@@ -42,7 +42,7 @@ def is_live_waiver(waiver: Waiver, now: datetime) -> bool:
 
 def live_waivers(run: Run, now: datetime) -> tuple[Waiver, ...]:
     """Return the waivers of a run in force now, oldest first."""
-    return tuple(waiver for waiver in run.waivers if is_live_waiver(waiver, now))
+    return tuple(waiver for waiver in run.permits.waivers if is_live_waiver(waiver, now))
 
 
 def waive_blocks(

@@ -44,7 +44,8 @@ def checkpoint_lack(
     if found.metadata_step != found.step:
         return f"{wanted}: its metadata says step {found.metadata_step}"
     if is_rejected(run, found):
-        return f"{wanted}: rejected, {run.rejected.get(found.path, 'its lineage was left')}"
+        why = run.checkpoints.rejected.get(found.path, "its lineage was left")
+        return f"{wanted}: rejected, {why}"
     if is_older_than_the_run(run, found.written_at):
         return f"{wanted}: written before this run's first launch, so by another run"
     return ""

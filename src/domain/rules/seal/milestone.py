@@ -28,7 +28,7 @@ def verify_milestone(run: Run, command: VerifyMilestone) -> list[RunEvent] | Ref
     """Verify a checkpoint for a milestone, or refuse it and name what is missing."""
     contract, facts = contract_of(run), command.facts
     tag = milestone_tag(contract, command.step)
-    if tag in run.operator.milestones:
+    if tag in run.seal.milestones:
         return []  # Already verified; its tag was pushed or is being pushed.
     found = own_checkpoint(run, facts, command.step)
     lacks = (

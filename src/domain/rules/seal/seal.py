@@ -140,7 +140,7 @@ def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified
 
 
 def _drifted(run: Run) -> list[FindingOpened]:
-    return [found for kind, found in run.findings.items() if kind == DRIFTED]
+    return [found for kind, found in run.health.findings.items() if kind == DRIFTED]
 
 
 def _nan_ranges(run: Run) -> list[str]:

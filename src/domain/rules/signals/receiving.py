@@ -73,7 +73,7 @@ def receive(run: Run, command: ReceiveSignal) -> list[RunEvent]:
 def _says_more(run: Run, signal: Signal) -> bool:
     if signal.kind is SignalKind.IDENTITY:
         return True
-    return absorb(run.claims, claim_of(signal)) is not run.claims
+    return absorb(run.signals.claims, claim_of(signal)) is not run.signals.claims
 
 
 def over_limit(run: Run, command: ReceiveSignal) -> bool:
@@ -86,7 +86,7 @@ def over_limit(run: Run, command: ReceiveSignal) -> bool:
     if signal.kind is SignalKind.IDENTITY or command.actor.kind == "human":
         return False
     most = RECORDED_A_MINUTE if command.coalesced else RECORDED_A_MINUTE - 1
-    full = in_minute(run.heard, signal.source, command.now) >= most
+    full = in_minute(run.signals.recent_counts, signal.source, command.now) >= most
     return full and _says_more(run, signal)
 
 
@@ -99,7 +99,7 @@ def urged(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
         began: When the check began to read the sources; it may have missed later signals.
         now: When the check is recorded.
     """
-    if run.urged_at is None or run.urged_at < began:
+    if run.signals.check_requested_at is None or run.signals.check_requested_at < began:
         return due
     return min(due, now + CHECK_GAP)
 
@@ -120,7 +120,7 @@ def doubted(run: Run, checkpoint: Checkpoint) -> str:
 
 
 def _about(run: Run, path: str) -> Claim | None:
-    return run.claims.get(subject_key(SignalKind.CHECKPOINT_GONE, path.rstrip("/")))
+    return run.signals.claims.get(subject_key(SignalKind.CHECKPOINT_GONE, path.rstrip("/")))
 
 
 def witnesses(run: Run, ended_at: datetime) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def cause_by_witnesses(run: Run, ended_at: datetime) -> str:
 def _near(run: Run, ended_at: datetime) -> list[Claim]:
     near = [
         claim
-        for claim in run.claims.values()
+        for claim in run.signals.claims.values()
         if claim.kind in _OF_MACHINES
         and ended_at - WITNESS_BEFORE <= claim.at <= ended_at + WITNESS_AFTER
     ]

@@ -100,7 +100,7 @@ def summarise(
     check = CheckRecorded(
         instance=seen.instance,
         token=command.token,
-        health=run.health,
+        health=run.health.verdict,
         because="",
         readings=readings,
         job=_shortened(seen.job),
@@ -133,8 +133,10 @@ def summarise(
     # Findings of this check count, so that none opens under a check that says healthy. After an end
     # no finding opens; the next instance is judged from scratch.
     over = isinstance(run.phase, Interrupted)
-    open_kinds = _open_kinds(run.findings, () if over else findings_at(run, answers, command.now))
-    known = [kind for kind, one in run.findings.items() if is_lasting(one.rule, kind)]
+    open_kinds = _open_kinds(
+        run.health.findings, () if over else findings_at(run, answers, command.now)
+    )
+    known = [kind for kind, one in run.health.findings.items() if is_lasting(one.rule, kind)]
     wrong = _open_kinds(known, lasting_at(run, answers))
     health, because = _health(run, seen.job, readings, open_kinds, wrong)
     if because == RUNNING and liveness.quiet is Quiet.WAITING_FOR_CAPACITY:
@@ -221,11 +223,11 @@ def _checkpoints(
     done = sorted(usable, key=lambda c: c.step)
     half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
     # Older than all checkpoints of a full state: validated before, and would be validated for ever.
-    full = len(run.checkpoints) >= CHECKPOINTS_KEPT
-    oldest = min(run.checkpoints) if full else -1
+    full = len(run.checkpoints.validated) >= CHECKPOINTS_KEPT
+    oldest = min(run.checkpoints.validated) if full else -1
     # A validated checkpoint is checked again if its metadata now names another step.
     misnamed = [c for c in done if c.metadata_step not in (None, c.step)]
-    new = [c for c in done if c.step not in run.checkpoints or c in misnamed]
+    new = [c for c in done if c.step not in run.checkpoints.validated or c in misnamed]
     new = [c for c in new if c.step > oldest]
     return (
         tuple(c.step for c in done[-CHECKPOINTS_MAX:]),
@@ -247,8 +249,8 @@ def _health(
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
         # Without evidence the run cannot be called healthy either.
         said = Health.DEGRADED if worse else Health.UNKNOWN
-        was_well = run.health is Health.HEALTHY or is_recovering(run)
-        health = said if (worse or blind) and was_well else run.health
+        was_well = run.health.verdict is Health.HEALTHY or is_recovering(run)
+        health = said if (worse or blind) and was_well else run.health.verdict
         return health, f"orchestrator unavailable: {reason}"
     match job.state:
         case JobState.SUCCEEDED:
@@ -260,9 +262,9 @@ def _health(
         case JobState.PENDING:
             return Health.UNKNOWN, "waiting for the orchestrator to start it"
         case JobState.UNKNOWN | JobState.NOT_FOUND:
-            found = any(kind != TRACKER_SILENT for kind in run.findings)
-            doubtful = run.health is Health.HEALTHY and found
-            health = Health.UNKNOWN if doubtful else run.health
+            found = any(kind != TRACKER_SILENT for kind in run.health.findings)
+            doubtful = run.health.verdict is Health.HEALTHY and found
+            health = Health.UNKNOWN if doubtful else run.health.verdict
             return health, f"the orchestrator cannot account for the job: {job.state.value}"
         case JobState.RUNNING if isinstance(run.phase, Interrupted):
             return Health.UNKNOWN, "its end is on record, and the orchestrator calls it running"
@@ -308,8 +310,8 @@ def _shortened(job: JobFacts | None) -> JobFacts | None:
 def _startup(run: Run, seen: Observation, tail: LogTail) -> Startup:
     proof = tail.startup
     before = Startup()
-    if run.last_check is not None and run.last_check.event.instance == seen.instance:
-        before = run.last_check.event.startup
+    if run.watch.last_check is not None and run.watch.last_check.event.instance == seen.instance:
+        before = run.watch.last_check.event.startup
     # The first lines leave the tail after a while, but their content stays true.
     resumed = proof.resumed_step if proof.resumed_step is not None else before.resumed_step
     known = before.model_copy(
@@ -324,9 +326,9 @@ def _startup(run: Run, seen: Observation, tail: LogTail) -> Startup:
 
 
 def _links(run: Run, seen: Observation, tail: LogTail) -> tuple[TrackerLink, ...]:
-    if run.last_check is None or run.last_check.event.instance != seen.instance:
+    if run.watch.last_check is None or run.watch.last_check.event.instance != seen.instance:
         return tail.links
-    return merged_links(run.last_check.event.tracker_links, tail.links)
+    return merged_links(run.watch.last_check.event.tracker_links, tail.links)
 
 
 def unavailable_reason(observation: Observation, source: str) -> str:

@@ -18,7 +18,7 @@ from watchkeeper.domain.run.phases import Finished, Interrupted, Running, Stabil
 from watchkeeper.domain.run.queries import describe_act, health_now
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
-from watchkeeper.domain.run.watch import Holder, Packet, Watch, WatchEnded, WatchHandedOver
+from watchkeeper.domain.run.watch import Holder, Packet, WatchEnded, WatchHandedOver, WatchState
 from watchkeeper.domain.values.contract.contract import cadence_of
 from watchkeeper.domain.values.contract.tracker import tracker_place
 from watchkeeper.domain.values.people import Actor
@@ -26,12 +26,12 @@ from watchkeeper.domain.values.people import Actor
 Outcome = list[RunEvent] | Refused
 
 
-def is_held(watch: Watch, now: datetime) -> bool:
+def is_held(watch: WatchState, now: datetime) -> bool:
     """Say whether a lease runs, of a holder or of the recipient of a handover."""
     return watch.lease_until is not None and now < watch.lease_until
 
 
-def held_elsewhere(watch: Watch, here: Holder, now: datetime) -> str:
+def held_elsewhere(watch: WatchState, here: Holder, now: datetime) -> str:
     """Return the holder whose lease runs on another host or in another home; empty for none."""
     holder = watch.holder
     if holder is None or not is_held(watch, now):
@@ -40,7 +40,7 @@ def held_elsewhere(watch: Watch, here: Holder, now: datetime) -> str:
     return "" if same else f"{holder.principal}@{holder.host}"
 
 
-def refuses_taking(watch: Watch, command: TakeWatch) -> Refused | None:
+def refuses_taking(watch: WatchState, command: TakeWatch) -> Refused | None:
     """Return why a watch without a holder may still not be taken without force."""
     if command.force:
         return None
@@ -99,10 +99,10 @@ def packet_of(run: Run) -> Packet:
     contract = contract_of(run)
     plan = run.instances[-1].plan
     progress = ""
-    if run.progress is not None:
+    if run.watch.progress is not None:
         final = contract.final_step.value
-        progress = render_progress(run.progress.step, run.progress.uncertainty, final)
-    newest = max(run.checkpoints.values(), key=lambda c: c.step, default=None)
+        progress = render_progress(run.watch.progress.step, run.watch.progress.uncertainty, final)
+    newest = max(run.checkpoints.validated.values(), key=lambda c: c.step, default=None)
     names = [part for part in (plan.tracker_id, plan.display_name) if part]
     return Packet(
         instance=plan.instance,
@@ -116,8 +116,8 @@ def packet_of(run: Run) -> Packet:
         trouble=latest_trouble(run),
         tracker=" / ".join(dict.fromkeys(names)),
         tracker_url=tracker_url_of(run),
-        findings=tuple(f"{f.summary} ({f.rule})" for f in run.findings.values()),
-        questions=tuple(describe_question(run, q) for q in run.questions.values()),
+        findings=tuple(f"{f.summary} ({f.rule})" for f in run.health.findings.values()),
+        questions=tuple(describe_question(run, q) for q in run.questions.open.values()),
         planned=tuple(describe_act(act) for act in run.operator.acts.values()),
         waiting=_waiting(run),
         next_due=run.watch.next_due if _is_looked_at(run) else None,
@@ -126,7 +126,7 @@ def packet_of(run: Run) -> Packet:
 
 def tracker_url_of(run: Run) -> str:
     """Return the tracker link that the output announced last, else the contract's."""
-    announced = [link.url for link in run.tracker_links.values() if link.url]
+    announced = [link.url for link in run.watch.tracker_links.values() if link.url]
     if announced:
         return announced[-1]
     return tracker_place(run.contract.tracker) if run.contract is not None else ""
@@ -140,18 +140,20 @@ def _is_looked_at(run: Run) -> bool:
 
 def latest_trouble(run: Run) -> str:
     """Return the latest error, end, finding or signal on record; empty if none."""
-    last = run.last_check
-    failure = run.failures[-1] if run.failures else None
+    last = run.watch.last_check
+    failure = run.ends.failures[-1] if run.ends.failures else None
     if last is not None and last.event.evidence:
         newer = failure is None or last.version > failure.version
         if newer or failure is None:
             return f"log line at the last check (event {last.version}): {last.event.evidence[-1]}"
     if failure is not None:
         return _failure(failure)
-    if run.findings:
-        return f"no error line at the last check; findings are open: {len(run.findings)}"
-    if run.claims:
-        return f"no error line at the last check; signals speak of subjects: {len(run.claims)}"
+    if run.health.findings:
+        return f"no error line at the last check; findings are open: {len(run.health.findings)}"
+    if run.signals.claims:
+        return (
+            f"no error line at the last check; signals speak of subjects: {len(run.signals.claims)}"
+        )
     return ""
 
 
@@ -165,9 +167,9 @@ def _failure(failure: Failure) -> str:
 
 def _waiting(run: Run) -> str:
     newest = run.instances[-1].plan.instance
-    if run.stop_requested == newest and not isinstance(run.phase, Interrupted | Finished):
+    if run.operator.stop_requested == newest and not isinstance(run.phase, Interrupted | Finished):
         return f"the stop of {newest}, as asked"
-    asked = run.operator.asked
+    asked = run.operator.requested
     if asked is not None and asked.instance == newest and not isinstance(run.phase, Finished):
         return f"the end of {newest} and a relaunch, as asked: {asked.reason}"
     if isinstance(run.phase, Interrupted) and run.phase.decision is not None:

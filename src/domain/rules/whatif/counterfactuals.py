@@ -16,8 +16,9 @@ from watchkeeper.domain.rules.shared.command import Command
 from watchkeeper.domain.rules.shared.rule import Limit, Looked
 from watchkeeper.domain.run.check_history import past_check
 from watchkeeper.domain.run.checkpoints import Checkpoint
-from watchkeeper.domain.run.ends import WINDOW_STEPS, Action, DecisionMade
+from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.failure_window import WINDOW_STEPS
 from watchkeeper.domain.run.health import DRIFTED, OpenFinding
 from watchkeeper.domain.run.operator import ActKind, PlannedActAnnounced
 from watchkeeper.domain.run.phases import Interrupted
@@ -183,7 +184,7 @@ def _shown(limit: object) -> str:
 
 
 def _past_the_failure(scene: Scene) -> tuple[str, Scene] | None:
-    steps = [f.step + f.step_uncertainty for f in scene.run.failures if f.step is not None]
+    steps = [f.step + f.step_uncertainty for f in scene.run.ends.failures if f.step is not None]
     if not steps:
         return None
     far = replace(scene.run.instances[-1], step_best=max(steps) + _FAR, step_uncertainty=0)
@@ -191,15 +192,16 @@ def _past_the_failure(scene: Scene) -> tuple[str, Scene] | None:
 
 
 def _first_of_its_kind(scene: Scene) -> tuple[str, Scene] | None:
-    if not scene.run.failures:
+    if not scene.run.ends.failures:
         return None
     words = "no earlier instance had failed"
-    return words, replace(scene, run=replace(scene.run, failures=()))
+    ends = replace(scene.run.ends, failures=())
+    return words, replace(scene, run=replace(scene.run, ends=ends))
 
 
 def _budget_left(scene: Scene) -> tuple[str, Scene] | None:
     budget = contract_of(scene.run).retries.budget
-    more = len(scene.run.restarts) + budget + 1
+    more = len(scene.run.ends.restarts) + budget + 1
     words = f"the restart budget were larger than {budget} (retries.budget)"
     return words, _with_contract(scene, {"retries": {"budget": more}})
 
@@ -248,23 +250,28 @@ def _store_silent(scene: Scene) -> tuple[str, Scene] | None:
 
 
 def _one_more_checkpoint(scene: Scene) -> tuple[str, Scene] | None:
-    newest = max(scene.run.checkpoints, default=-1)
+    newest = max(scene.run.checkpoints.validated, default=-1)
     step = max((scene.run.instances[-1].step_best or 0), newest + 1)
     there = Checkpoint(step, "altered", CheckpointKind.TEMPORARY, scene.run.version)
-    run = replace(scene.run, checkpoints={**scene.run.checkpoints, step: there})
+    validated = {**scene.run.checkpoints.validated, step: there}
+    checkpoints = replace(scene.run.checkpoints, validated=validated)
+    run = replace(scene.run, checkpoints=checkpoints)
     complete = (*scene.check.checkpoints_complete, step)
     check = scene.check.model_copy(update={"checkpoints_complete": complete})
     words = "a complete, validated checkpoint had been there"
     # If there was one, only its step would differ.
-    return None if scene.run.checkpoints else (words, _with_check(replace(scene, run=run), check))
+    if scene.run.checkpoints.validated:
+        return None
+    return words, _with_check(replace(scene, run=run), check)
 
 
 def _no_drift(scene: Scene) -> tuple[str, Scene] | None:
-    if DRIFTED not in scene.run.findings:
+    if DRIFTED not in scene.run.health.findings:
         return None
-    left = {kind: found for kind, found in scene.run.findings.items() if kind != DRIFTED}
+    left = {kind: found for kind, found in scene.run.health.findings.items() if kind != DRIFTED}
     words = "it had logged under the agreed tracker identity"
-    return words, replace(scene, run=replace(scene.run, findings=left))
+    health = replace(scene.run.health, findings=left)
+    return words, replace(scene, run=replace(scene.run, health=health))
 
 
 def _no_act(scene: Scene) -> tuple[str, Scene] | None:
@@ -278,11 +285,16 @@ def _no_act(scene: Scene) -> tuple[str, Scene] | None:
 
 def _stop_asked(scene: Scene) -> tuple[str, Scene] | None:
     asked = scene.instance.plan.instance
-    if scene.run.stop_requested == asked:
+    if scene.run.operator.stop_requested == asked:
         words = "nobody had asked for its stop"
-        return words, replace(scene, run=replace(scene.run, stop_requested=""))
+        return words, _with_stop_of(scene, "")
     words = "a human had asked for its stop"
-    return words, replace(scene, run=replace(scene.run, stop_requested=asked))
+    return words, _with_stop_of(scene, asked)
+
+
+def _with_stop_of(scene: Scene, instance: str) -> Scene:
+    operator = replace(scene.run.operator, stop_requested=instance)
+    return replace(scene, run=replace(scene.run, operator=operator))
 
 
 def _expected(scene: Scene, rule: str) -> tuple[str, Scene] | None:
@@ -349,18 +361,20 @@ def _with_contract(scene: Scene, parts: dict[str, dict[str, object]]) -> Scene:
 
 
 def _with_check(scene: Scene, check: CheckRecorded) -> Scene:
-    last = scene.run.last_check
+    last = scene.run.watch.last_check
     assert last is not None, "the check is folded in"
     newest = replace(last, event=check)
     past = past_check(check, last.at, last.version)
-    run = replace(scene.run, last_check=newest, recent_checks=(*scene.run.recent_checks[:-1], past))
-    return replace(scene, run=run, check=check)
+    recent_checks = (*scene.run.watch.recent_checks[:-1], past)
+    watch = replace(scene.run.watch, last_check=newest, recent_checks=recent_checks)
+    return replace(scene, run=replace(scene.run, watch=watch), check=check)
 
 
 def _with_instance(scene: Scene, instance: Instance) -> Scene:
     instances = (*scene.run.instances[:-1], instance)
     run = replace(scene.run, instances=instances)
-    if isinstance(run.phase, Interrupted) and run.failures:
-        newest = replace(run.failures[-1], step=instance.step_best, step_uncertainty=0)
-        run = replace(run, failures=(*run.failures[:-1], newest))
+    if isinstance(run.phase, Interrupted) and run.ends.failures:
+        newest = replace(run.ends.failures[-1], step=instance.step_best, step_uncertainty=0)
+        failures = (*run.ends.failures[:-1], newest)
+        run = replace(run, ends=replace(run.ends, failures=failures))
     return replace(scene, run=run)

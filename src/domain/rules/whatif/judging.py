@@ -118,7 +118,7 @@ class Judged:
         The record of an open finding is from the time when it opened, so durations in it are old.
         If this check has no newer answer, the old text is used.
         """
-        known = self.run.findings
+        known = self.run.health.findings
         # A finding that ended with its instance in this check is included, as the reason.
         over = (found for found in self.opened if found.kind not in known)
         says = {answer.kind: answer for answer in self.answers if answer.holds}
@@ -133,7 +133,9 @@ class Judged:
     @property
     def asked(self) -> tuple[Question, ...]:
         """The questions to the DRI that are open after this check."""
-        return tuple(q for q in self.run.questions.values() if not is_decided_since(self.run, q))
+        return tuple(
+            q for q in self.run.questions.open.values() if not is_decided_since(self.run, q)
+        )
 
 
 def _in_words_of(found: FindingOpened, says: Held | None) -> FindingOpened:
@@ -179,9 +181,9 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
     """
     if not run.instances or run.instances[-1].plan.instance != seen.instance:
         run = _launched(run, seen, launched_at)
-    if isinstance(run.phase, Finished) and run.last_check is not None and _is_over(seen):
+    if isinstance(run.phase, Finished) and run.watch.last_check is not None and _is_over(seen):
         # A finished run is not checked again, but its artefacts may have come since.
-        return Judged(run, run.last_check.event, ()).after(lacking(run, seen), seen.at)
+        return Judged(run, run.watch.last_check.event, ()).after(lacking(run, seen), seen.at)
     command = RecordCheck(
         now=seen.at, actor=JUDGE, token=run.watch.token, observation=seen, digest=_DIGEST
     )
@@ -191,7 +193,7 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
     check = outcome[0]
     assert isinstance(check, CheckRecorded), "a check comes before what follows from it"
     # They were asked already; they run again only if they add something to the record.
-    answers = answers_at(run, run.instances[-1], check, seen.at) if run.findings else ()
+    answers = answers_at(run, run.instances[-1], check, seen.at) if run.health.findings else ()
     run = _recorded(run, outcome, seen.at, JUDGE)
     return Judged(run, check, tuple(outcome), answers).after(lacking(run, seen), seen.at)
 
@@ -239,7 +241,7 @@ def reason_of(judged: Judged) -> str:
         return "running, by the orchestrator alone: no other source has told of it yet"
     if not is_belied(judged.run):
         return because
-    return f"{because}; open findings: {', '.join(sorted(judged.run.findings))}"
+    return f"{because}; open findings: {', '.join(sorted(judged.run.health.findings))}"
 
 
 def _is_blank(check: CheckRecorded) -> bool:
@@ -342,7 +344,9 @@ def _fixed(run: Run, decision: DecisionMade | None) -> list[FixPushed]:
 def _answered(run: Run) -> list[EscalationAcknowledged]:
     """Return answers to the questions about the last end: somebody continued the run."""
     newest = run.instances[-1].plan.instance if run.instances else ""
-    asked = (q.name for q in run.questions.values() if q.asks.startswith(f"{newest}: ") and newest)
+    asked = (
+        q.name for q in run.questions.open.values() if q.asks.startswith(f"{newest}: ") and newest
+    )
     return [EscalationAcknowledged(question=name, answer="relaunch", note="") for name in asked]
 
 
@@ -367,9 +371,9 @@ def _resumed(run: Run, decision: DecisionMade | None) -> tuple[str, int | None]:
     if not run.instances:
         first = plan_first_instance(contract_of(run), "")
         return first.resume_from, first.resume_step
-    if run.last_check is None:
+    if run.watch.last_check is None:
         return "", None
-    chosen = newest_resumable(run, run.last_check.event) or launch_source(run)
+    chosen = newest_resumable(run, run.watch.last_check.event) or launch_source(run)
     return (chosen.path, chosen.step) if chosen is not None else ("", None)
 
 

@@ -33,7 +33,7 @@ def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
         return decided or _awaited(run, check)
     if isinstance(run.phase, Finished):
         return verify_success(check.instance, check.job) if check.job is not None else None
-    found = sorted(run.findings.values(), key=lambda one: one.severity is not Severity.ALERT)
+    found = sorted(run.health.findings.values(), key=lambda one: one.severity is not Severity.ALERT)
     return answer_to(found[0], check) if found else None
 
 
@@ -59,7 +59,7 @@ def _held_back(decided: DecisionMade, why: str) -> DecisionMade:
 
 def _awaited(run: Run, check: CheckRecorded) -> DecisionMade | None:
     """Say what an undecided end waits for: a listing of the checkpoints."""
-    if not run.failures or source_is_fresh(check, "checkpoints"):
+    if not run.ends.failures or source_is_fresh(check, "checkpoints"):
         return None
     reading = source_reading(check.readings, "checkpoints")
     why = reading.reason or reading.state.value
@@ -68,5 +68,5 @@ def _awaited(run: Run, check: CheckRecorded) -> DecisionMade | None:
         action=Action.WAIT,
         rule="R10",
         because=f"no listing of the checkpoints ({why}): nothing is relaunched on a guess",
-        evidence=run.failures[-1].evidence or (f"event {run.failures[-1].version}",),
+        evidence=run.ends.failures[-1].evidence or (f"event {run.ends.failures[-1].version}",),
     )

@@ -42,9 +42,9 @@ def evolve_judgement(run: Run, data: JudgementEvent, event: Event) -> Run:
         case FailureRevised():
             return _revised(run, data, event)
         case HypothesesJudged():
-            return replace(run, judgement=replace(run.judgement, stake=None))
+            return with_judgement(run, replace(run.ends.judgement, stake=None))
         case ResumeProven():
-            return replace(run, judgement=replace(run.judgement, proof=data.verdict))
+            return with_judgement(run, replace(run.ends.judgement, proof=data.verdict))
         case FixPushed():
             return _fixed(run, data)
         case _:
@@ -52,7 +52,7 @@ def evolve_judgement(run: Run, data: JudgementEvent, event: Event) -> Run:
 
 
 def _revised(run: Run, data: FailureRevised, event: Event) -> Run:
-    if all(one.version != data.failure for one in run.failures):
+    if all(one.version != data.failure for one in run.ends.failures):
         raise InvalidTransition(f"event {data.failure} classifies no end")
     # The cause was unknown, and is now outside of the run: the run was charged wrongly.
     excused = data.cause in INFRASTRUCTURE and data.before not in INFRASTRUCTURE
@@ -68,9 +68,9 @@ def _revised(run: Run, data: FailureRevised, event: Event) -> Run:
         )
         if one.version == data.failure
         else one
-        for one in run.failures
+        for one in run.ends.failures
     )
-    return replace(run, failures=failures)
+    return replace(run, ends=replace(run.ends, failures=failures))
 
 
 def _fixed(run: Run, data: FixPushed) -> Run:
@@ -82,20 +82,26 @@ def _fixed(run: Run, data: FixPushed) -> Run:
     code = contract.code.model_copy(update=changes)
     approvals = tuple(
         replace(one, also=(*one.also, data.identity)) if one.name == data.approval else one
-        for one in run.approvals
+        for one in run.permits.approvals
     )
-    return replace(
+    judgement = run.ends.judgement
+    fixed = replace(
         run,
         contract=contract.model_copy(update={"code": code}),
-        approvals=approvals,
-        judgement=replace(run.judgement, fixes=(*run.judgement.fixes, data.git_sha)),
+        permits=replace(run.permits, approvals=approvals),
     )
+    return with_judgement(fixed, replace(judgement, fixes=(*judgement.fixes, data.git_sha)))
+
+
+def with_judgement(run: Run, judgement: Judgement) -> Run:
+    """Return a run with another judgement of its newest relaunch."""
+    return replace(run, ends=replace(run.ends, judgement=judgement))
 
 
 def failure_of(run: Run, data: FailureClassified, event: Event) -> Failure:
     """Return the remembered form of an end."""
     end = run.instances[-1].end if run.instances else None
-    last = run.last_check.event if run.last_check is not None else None
+    last = run.watch.last_check.event if run.watch.last_check is not None else None
     return Failure(
         instance=data.instance,
         cause=data.cause,
@@ -115,7 +121,7 @@ def failure_of(run: Run, data: FailureClassified, event: Event) -> Failure:
 
 def at_stake(run: Run, plan: LaunchPlan) -> Judgement:
     """Return what a launch that is requested now tests."""
-    before = run.judgement
+    before = run.ends.judgement
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     stake = None
     if run.instances and decided is not None and decided.hypotheses:
@@ -142,21 +148,21 @@ def gained(run: Run, data: CheckpointValidated) -> tuple[Restart, ...]:
     Only a checkpoint that the restarted instance itself wrote is progress. A late one of its
     predecessor has a time before the launch, or was seen before it without metadata.
     """
-    newest = run.restarts[-1] if run.restarts else None
+    newest = run.ends.restarts[-1] if run.ends.restarts else None
     if newest is None or newest.instance != data.instance:
-        return run.restarts
+        return run.ends.restarts
     launched = run.instances[-1].launched_at
-    since = data.written_at or seen_unnamed_at(run, data)
+    since = data.written_at or seen_unverified_at(run, data)
     inherited = since is not None and launched is not None and since <= launched
     if inherited or (newest.resume_step is not None and data.step <= newest.resume_step):
-        return run.restarts
+        return run.ends.restarts
     better = max(data.step, newest.gained if newest.gained is not None else data.step)
-    return (*run.restarts[:-1], replace(newest, gained=better))
+    return (*run.ends.restarts[:-1], replace(newest, gained=better))
 
 
-def seen_unnamed_at(run: Run, data: CheckpointValidated) -> datetime | None:
+def seen_unverified_at(run: Run, data: CheckpointValidated) -> datetime | None:
     """Return when this checkpoint was first seen without its metadata, or `None`."""
-    seen = next((one for one in run.unnamed.values() if one.path == data.path), None)
+    seen = next((one for one in run.checkpoints.unverified.values() if one.path == data.path), None)
     if seen is None:
         return None
     before, now = seen.written_at, data.written_at

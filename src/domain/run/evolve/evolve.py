@@ -17,22 +17,27 @@ from watchkeeper.domain.run.ends import (
     RunAbandoned,
     RunFinished,
     RunStopped,
-    failed_again,
 )
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.events import RunEvent
-from watchkeeper.domain.run.evolve.ends import accepted, evolve_judgement, failure_of
+from watchkeeper.domain.run.evolve.ends import (
+    accepted,
+    evolve_judgement,
+    failure_of,
+    with_judgement,
+)
 from watchkeeper.domain.run.evolve.launch import LAUNCH_FITS, evolve_launch
+from watchkeeper.domain.run.evolve.monitor_accuracy import counted
 from watchkeeper.domain.run.evolve.operator import OPERATOR_FITS, Operated, evolve_operator
-from watchkeeper.domain.run.evolve.permits import permitted
+from watchkeeper.domain.run.evolve.permits import permitted, with_used
 from watchkeeper.domain.run.evolve.signals import received
 from watchkeeper.domain.run.evolve.watch import SeenCheck, Watched, checked, evolve_watch
 from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.failure_window import failed_again
 from watchkeeper.domain.run.health import UNACCOUNTED
 from watchkeeper.domain.run.launch import (
     LaunchEvent,
 )
-from watchkeeper.domain.run.monitor_accuracy import counted
 from watchkeeper.domain.run.open_questions import acknowledged, question_of
 from watchkeeper.domain.run.operator import (
     CorrectionRecorded,
@@ -70,7 +75,7 @@ from watchkeeper.domain.run.seal import (
     SealVerified,
 )
 from watchkeeper.domain.run.signals import HeardEvent
-from watchkeeper.domain.run.watch import CheckRecorded, Watch
+from watchkeeper.domain.run.watch import CheckRecorded, WatchState, with_owner
 from watchkeeper.domain.values.replacing import copied
 
 _FITS: Mapping[type[Fact], tuple[type[Phase], ...]] = MappingProxyType(
@@ -120,18 +125,27 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
         after = _apply(run, data, event)
         moved = type(after.phase) is not type(run.phase)
         since = event.at if moved else run.since
-        again = isinstance(data, FailureClassified) and failed_again(run.failures, after.failures)
-        accuracy = counted(run.keeper, data, event.version, again=again)
+        again = isinstance(data, FailureClassified) and failed_again(
+            run.ends.failures, after.ends.failures
+        )
+        watch = _counted(after.watch, data, event.version, again=again)
         if after is run:
-            return copied(run, version=event.version, since=since, keeper=accuracy)
+            return copied(run, version=event.version, since=since, watch=watch)
         # No other code has this copy yet, so it is completed in place: a second copy would double
         # the cost of folding.
         object.__setattr__(after, "version", event.version)
         object.__setattr__(after, "since", since)
-        object.__setattr__(after, "keeper", accuracy)
+        object.__setattr__(after, "watch", watch)
         return after
     except InvalidTransition as invalid:
         return Unreadable(run.slug, run.version, f"{data.topic}: {invalid}")
+
+
+def _counted(watch: WatchState, data: RunEvent, version: int, *, again: bool) -> WatchState:
+    accuracy = counted(watch.monitor_accuracy, data, version, again=again)
+    if accuracy is watch.monitor_accuracy:
+        return watch
+    return copied(watch, monitor_accuracy=accuracy)
 
 
 def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | Unreadable:
@@ -196,43 +210,44 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
     at = event.at
     match data:
         case FailureClassified():
-            return replace(run, failures=(*run.failures, failure_of(run, data, event)))
+            failures = (*run.ends.failures, failure_of(run, data, event))
+            return replace(run, ends=replace(run.ends, failures=failures))
         case DecisionMade():
             if isinstance(run.phase, Interrupted):
-                judgement = replace(run.judgement, decided=event.version)
-                return replace(run, phase=replace(run.phase, decision=data), judgement=judgement)
+                decided = replace(run, phase=replace(run.phase, decision=data))
+                judgement = replace(run.ends.judgement, decided=event.version)
+                return with_judgement(decided, judgement)
             return run
         case EscalationRaised():
-            return replace(
-                run,
-                questions={**run.questions, data.question: question_of(run, data, at)},
-                questions_raised=run.questions_raised + 1,
-            )
+            asked = {**run.questions.open, data.question: question_of(run, data, at)}
+            raised = run.questions.raised + 1
+            return replace(run, questions=replace(run.questions, open=asked, raised=raised))
         case EscalationAcknowledged():
-            if data.question not in run.questions:
+            if data.question not in run.questions.open:
                 raise InvalidTransition(f"{data.question} is not open")
-            answered = accepted(run.judgement, run.questions[data.question].rule)
-            return replace(acknowledged(run, data.question, event.version), judgement=answered)
+            answered = accepted(run.ends.judgement, run.questions.open[data.question].rule)
+            return with_judgement(acknowledged(run, data.question, event.version), answered)
         case NoteAdded() | CorrectionRecorded():
             return run
         case StopRequested():
-            consents = tuple(
-                replace(c, used=True) if c.name == data.consent else c for c in run.consents
-            )
+            permits = with_used(run.permits, data.consent)
             # The end is checked for at once, not at the next cadence, though the watch has ended.
             live = isinstance(run.phase, Stabilizing | Running)
             watch = replace(run.watch, next_due=at) if live else run.watch
-            lost = UNACCOUNTED in run.findings
+            lost = UNACCOUNTED in run.health.findings
             who = event.envelope.actor.principal
-            allowed = next((c.by for c in consents if c.name == data.consent), who)
+            allowed = next((c.by for c in permits.consents if c.name == data.consent), who)
             who += f" (allowed by {allowed})" if allowed != who else ""
             return replace(
                 run,
-                stop_requested=data.instance,
-                given_up=data.instance if lost else run.given_up,
-                consents=consents,
+                permits=permits,
                 watch=watch,
-                operator=replace(run.operator, stop=f"{who}: {data.reason}"),
+                operator=replace(
+                    run.operator,
+                    stop_requested=data.instance,
+                    stop_reason=f"{who}: {data.reason}",
+                    given_up=data.instance if lost else run.operator.given_up,
+                ),
             )
         case _:
             return permitted(run, data, event)
@@ -245,7 +260,7 @@ def _ended(run: Run, data: EndEvent | SealEvent) -> Run:
             instance = last_instance_or_invalid(run)
             return replace(run, phase=Finished(instance.plan, None))
         case SealBlocked():
-            return replace(run, seal_missing=data.missing)
+            return replace(run, seal=replace(run.seal, missing=data.missing))
         case SealVerified():
             # A stopped run that a human allows to be sealed is treated like a finished one.
             stopped = isinstance(run.phase, Stopped)
@@ -254,13 +269,13 @@ def _ended(run: Run, data: EndEvent | SealEvent) -> Run:
             plan = last_instance_or_invalid(run).plan
             phase = Finished(plan, None) if stopped else finished_or_invalid(run)
             verified = replace(phase, verified=data)
-            return replace(run, phase=verified, seal_missing=(), watch=quiet)
+            return replace(run, phase=verified, seal=replace(run.seal, missing=()), watch=quiet)
         case RunSealed():
             verified_seal = finished_or_invalid(run).verified
             if verified_seal is None:
                 raise InvalidTransition("the seal was not verified")
             sealed = Sealed(data.tag, data.commit, verified_seal.final_step)
-            return replace(run, phase=sealed, watch=Watch(token=run.watch.token))
+            return replace(run, phase=sealed, watch=with_owner(run.watch, token=run.watch.token))
         case RunStopped():
             return replace(run, phase=Stopped(data.reason), watch=quiet)
         case RunAbandoned():

@@ -66,26 +66,29 @@ def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:
             return replace(run, phase=Draft(), contract=data.contract)
         case ContractAmended():
             # Clearances and waivers were given for another text of the contract.
-            void = tuple(replace(waiver, revoked=True) for waiver in run.waivers)
+            void = tuple(replace(waiver, revoked=True) for waiver in run.permits.waivers)
             return replace(
                 run,
                 phase=Draft(),
                 contract=data.contract,
-                preflight=None,
-                approvals=(),
-                waivers=void,
+                launch=replace(run.launch, preflight=None),
+                permits=replace(run.permits, approvals=(), waivers=void),
             )
         case PreflightRecorded():
-            return replace(run, preflight=data, preflight_version=event.version)
+            launch = replace(run.launch, preflight=data, preflight_version=event.version)
+            return replace(run, launch=launch)
         case LaunchApproved():
             by = event.envelope.actor.principal
             approval = Approval(data.approval, data.digest, data.identity, by)
             phase = Cleared() if isinstance(run.phase, Draft) else run.phase
             return replace(
                 run,
-                approvals=(*run.approvals, approval),
-                approvals_given=run.approvals_given + 1,
                 phase=phase,
+                permits=replace(
+                    run.permits,
+                    approvals=(*run.permits.approvals, approval),
+                    approvals_given=run.permits.approvals_given + 1,
+                ),
             )
         case LaunchRequested():
             return _requested(run, data, at, event.envelope.actor)
@@ -97,10 +100,11 @@ def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:
 
 def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> Run:
     again = (at,) if run.instances else ()
+    human = actor.principal if actor.kind == "human" else ""
     by_rule = _restart(run, data, at) if data.reason not in BY_A_HUMAN else ()
     if isinstance(run.phase, Draft) and not data.waiver:
         raise InvalidTransition("nobody cleared it")
-    facts = run.preflight.facts if run.preflight is not None else None
+    facts = run.launch.preflight.facts if run.launch.preflight is not None else None
     config = facts.config if facts is not None else {}
     tree = facts.worktree if facts is not None else None
     patch, kept = (tree.patch, tree.kept) if tree is not None else ("", "")
@@ -111,12 +115,18 @@ def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> R
         run,
         phase=Launching(data.plan, at),
         instances=(*run.instances, newest),
-        asked_by=run.asked_by or (actor.principal if actor.kind == "human" else ""),
-        relaunches=run.relaunches + again,
-        restarts=run.restarts + by_rule,
-        cleared_by=data.approval or data.waiver,
-        requester=run.requester or data.requester,
-        judgement=at_stake(run, data.plan),
+        launch=replace(
+            run.launch,
+            cleared_by=data.approval or data.waiver,
+            launched_by=run.launch.launched_by or human,
+            requester=run.launch.requester or data.requester,
+            relaunch_times=run.launch.relaunch_times + again,
+        ),
+        ends=replace(
+            run.ends,
+            restarts=run.ends.restarts + by_rule,
+            judgement=at_stake(run, data.plan),
+        ),
         # The next check waits for the job; a launch itself is never late.
         watch=replace(run.watch, next_due=None),
     )
@@ -159,7 +169,7 @@ def _instance(
             # The finding of a drifted identity stays open until the agreed identity is seen again.
             doubts = tuple(
                 f"{one.rule} open as {data.instance} ended: {one.summary}"
-                for one in run.findings.values()
+                for one in run.health.findings.values()
                 if is_record_wrong(one.rule, one.kind) and one.kind != DRIFTED
             )
             ended = replace(instance, end=data.job, doubts=doubts)

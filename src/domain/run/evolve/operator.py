@@ -10,6 +10,7 @@ from typing import assert_never
 
 from watchkeeper.domain.run.checkpoints import CheckpointRejected
 from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.evolve.permits import with_used
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.losses import without_lineage
 from watchkeeper.domain.run.operator import (
@@ -39,7 +40,7 @@ from watchkeeper.domain.run.phases import (
 )
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.seal import MilestoneEvent, MilestoneVerified
-from watchkeeper.domain.run.watch import HandoverEvent, Watch, WatchEnded, WatchHandedOver
+from watchkeeper.domain.run.watch import HandoverEvent, WatchEnded, WatchHandedOver, with_owner
 from watchkeeper.domain.values.earlier import RejectedLineage
 
 Operated = HandoverEvent | PlannedActEvent | OperatorEvent | MilestoneEvent
@@ -65,12 +66,10 @@ def evolve_operator(run: Run, data: Operated, event: Event) -> Run:
     state = run.operator
     match data:
         case RelaunchRequested() | RollbackApproved():
-            used = tuple(
-                replace(c, used=True) if c.name == data.consent else c for c in run.consents
-            )
-            waits = replace(run, consents=used, operator=replace(state, asked=data))
+            used = with_used(run.permits, data.consent)
+            waits = replace(run, permits=used, operator=replace(state, requested=data))
             if isinstance(data, RollbackApproved):
-                waits = replace(waits, operator=replace(state, asked=data, rollback=None))
+                waits = replace(waits, operator=replace(state, requested=data, rollback=None))
             # The end, or the store's listing, is checked for at once, not at the next cadence.
             watch = replace(run.watch, next_due=event.at)
             if isinstance(run.phase, Interrupted):
@@ -81,17 +80,23 @@ def evolve_operator(run: Run, data: Operated, event: Event) -> Run:
         case LineageRejected():
             left = RejectedLineage(data.above_step, data.through, data.reason, event.at)
             state = replace(state, lineages=(*state.lineages, left))
-            kept = without_lineage(run.losses, data.above_step)
-            unnamed = {s: one for s, one in run.unnamed.items() if s <= data.above_step}
-            return replace(run, operator=state, losses=kept, unnamed=unnamed)
+            kept = without_lineage(run.watch.losses, data.above_step)
+            unverified = run.checkpoints.unverified
+            unverified = {s: one for s, one in unverified.items() if s <= data.above_step}
+            return replace(
+                run,
+                operator=state,
+                watch=replace(run.watch, losses=kept),
+                checkpoints=replace(run.checkpoints, unverified=unverified),
+            )
         case RunSuperseded():
             phase = Superseded(data.successor, data.reason)
             return replace(run, phase=phase, watch=replace(run.watch, next_due=None))
         case AncestorNamed():
             return replace(run, operator=replace(state, ancestor=data))
         case MilestoneVerified():
-            milestones = {**state.milestones, data.tag: data}
-            return replace(run, operator=replace(state, milestones=milestones))
+            milestones = {**run.seal.milestones, data.tag: data}
+            return replace(run, seal=replace(run.seal, milestones=milestones))
         case _:
             assert_never(data)
 
@@ -108,7 +113,8 @@ def _watched(run: Run, data: HandoverEvent | PlannedActEvent) -> Run:
     state = run.operator
     match data:
         case WatchHandedOver():
-            watch = Watch(
+            watch = with_owner(
+                run.watch,
                 token=max(data.token, run.watch.token),
                 lease_until=data.kept_until,
                 next_due=run.watch.next_due,
@@ -116,7 +122,7 @@ def _watched(run: Run, data: HandoverEvent | PlannedActEvent) -> Run:
             )
             return replace(run, watch=watch)
         case WatchEnded():
-            watch = Watch(token=run.watch.token, ended=data.reason)
+            watch = with_owner(run.watch, token=run.watch.token, ended=data.reason)
             stopped = data.stopping_point or state.stopped_at
             return replace(run, watch=watch, operator=replace(state, stopped_at=stopped))
         case PlannedActAnnounced():

@@ -15,6 +15,7 @@ from watchkeeper.domain.run.permits import (
     ConsentRevoked,
     ConsentUsed,
     PermitEvent,
+    PermitsState,
     Proposal,
     ProposalDeclined,
     Waiver,
@@ -38,37 +39,41 @@ def permitted(run: Run, data: PermitEvent, event: Event) -> Run:
             proposal = Proposal(
                 data.proposal, data.action, data.target, data.reason, data.digest, by, at
             )
-            return replace(run, proposals=(*run.proposals, proposal))
+            return replace(
+                run, permits=replace(run.permits, proposals=(*run.permits.proposals, proposal))
+            )
         case ProposalDeclined():
-            _known(data.proposal, run.proposals)
+            _known(data.proposal, run.permits.proposals)
             declined = tuple(
                 replace(one, declined=by) if one.name == data.proposal else one
-                for one in run.proposals
+                for one in run.permits.proposals
             )
-            return replace(run, proposals=declined)
+            return replace(run, permits=replace(run.permits, proposals=declined))
         case ConsentGiven():
             return _given(run, data, by)
         case ConsentUsed():
             return _used(run, data)
         case ConsentRevoked():
-            _known(data.consent, run.consents)
+            _known(data.consent, run.permits.consents)
             consents = tuple(
                 replace(one, revoked=True) if one.name == data.consent else one
-                for one in run.consents
+                for one in run.permits.consents
             )
-            return replace(run, consents=consents)
+            return replace(run, permits=replace(run.permits, consents=consents))
         case ApprovalRevoked():
             return _approval_revoked(run, data)
         case WaiverGranted():
             waiver = Waiver(data.waiver, data.rule, data.waives, data.reason, by, data.until)
-            return replace(run, waivers=(*run.waivers, waiver))
+            return replace(
+                run, permits=replace(run.permits, waivers=(*run.permits.waivers, waiver))
+            )
         case WaiverRevoked():
-            _known(data.waiver, run.waivers)
+            _known(data.waiver, run.permits.waivers)
             waivers = tuple(
                 replace(one, revoked=True) if one.name == data.waiver else one
-                for one in run.waivers
+                for one in run.permits.waivers
             )
-            return replace(run, waivers=waivers)
+            return replace(run, permits=replace(run.permits, waivers=waivers))
         case AttemptRefused():
             return _attempted(run, data, at)
         case _:
@@ -91,34 +96,44 @@ def _given(run: Run, data: ConsentGiven, by: str) -> Run:
         by=by,
     )
     if data.proposal:
-        _known(data.proposal, run.proposals)
+        _known(data.proposal, run.permits.proposals)
     proposals = tuple(
         replace(one, consent=data.consent) if one.name == data.proposal else one
-        for one in run.proposals
+        for one in run.permits.proposals
     )
-    return replace(run, consents=(*run.consents, consent), proposals=proposals)
+    return replace(
+        run,
+        permits=replace(
+            run.permits, consents=(*run.permits.consents, consent), proposals=proposals
+        ),
+    )
 
 
 def _used(run: Run, data: ConsentUsed) -> Run:
-    found = next((one for one in run.consents if one.name == data.consent), None)
+    found = next((one for one in run.permits.consents if one.name == data.consent), None)
     if found is None or found.used or found.revoked:
         raise InvalidTransition(f"{data.consent} permits nothing")
     if (found.action, found.target) != (data.action, data.target):
         raise InvalidTransition(f"{data.consent} is for {found.action} {found.target}")
-    consents = tuple(
-        replace(one, used=True) if one.name == data.consent else one for one in run.consents
-    )
-    return replace(run, consents=consents)
+    return replace(run, permits=with_used(run.permits, data.consent))
+
+
+def with_used(permits: PermitsState, name: str) -> PermitsState:
+    """Return permits in which a consent, if it is known, is used up."""
+    consents = (replace(one, used=True) if one.name == name else one for one in permits.consents)
+    return replace(permits, consents=tuple(consents))
 
 
 def _approval_revoked(run: Run, data: ApprovalRevoked) -> Run:
-    if not any(one.name == data.approval for one in run.approvals):
+    if not any(one.name == data.approval for one in run.permits.approvals):
         raise InvalidTransition(f"there is no {data.approval}")
     approvals = tuple(
-        replace(one, revoked=True) if one.name == data.approval else one for one in run.approvals
+        replace(one, revoked=True) if one.name == data.approval else one
+        for one in run.permits.approvals
     )
     lost = isinstance(run.phase, Cleared) and all(one.revoked for one in approvals)
-    return replace(run, approvals=approvals, phase=Draft() if lost else run.phase)
+    permits = replace(run.permits, approvals=approvals)
+    return replace(run, permits=permits, phase=Draft() if lost else run.phase)
 
 
 def _attempted(run: Run, data: AttemptRefused, at: datetime) -> Run:
@@ -128,5 +143,5 @@ def _attempted(run: Run, data: AttemptRefused, at: datetime) -> Run:
     except OverflowError as error:
         raise InvalidTransition(f"{at.isoformat()} is at the start of the calendar") from error
     # Older attempts limit nothing any more.
-    kept = {known: then for known, then in run.attempts.items() if then > since}
-    return replace(run, attempts={**kept, key: at})
+    kept = {known: then for known, then in run.permits.refused_attempts.items() if then > since}
+    return replace(run, permits=replace(run.permits, refused_attempts={**kept, key: at}))

@@ -19,12 +19,16 @@ def received(run: Run, data: HeardEvent, at: datetime) -> Run:
     """
     if data.signal.kind is SignalKind.IDENTITY:
         return run
-    run = replace(run, heard=hear(run.heard, data.signal.source, at))
-    claims = absorb(run.claims, claim_of(data.signal))
-    if claims is run.claims or data.signal.kind not in URGENT:
-        return replace(run, claims=claims)
-    watch = replace(run.watch, next_due=_sooner(run, at))
-    return replace(run, claims=claims, watch=watch, urged_at=at)
+    claims = absorb(run.signals.claims, claim_of(data.signal))
+    counts = hear(run.signals.recent_counts, data.signal.source, at)
+    signals = replace(run.signals, claims=claims, recent_counts=counts)
+    if claims is run.signals.claims or data.signal.kind not in URGENT:
+        return replace(run, signals=signals)
+    return replace(
+        run,
+        signals=replace(signals, check_requested_at=at),
+        watch=replace(run.watch, next_due=_sooner(run, at)),
+    )
 
 
 def _sooner(run: Run, at: datetime) -> datetime | None:
@@ -34,6 +38,6 @@ def _sooner(run: Run, at: datetime) -> datetime | None:
     )
     if due is None or not live:
         return due
-    last = run.last_check
+    last = run.watch.last_check
     earliest = at if last is None else max(at, last.at + CHECK_GAP)
     return min(due, earliest)

@@ -12,12 +12,19 @@ from watchkeeper.domain.run.checkpoints import (
     Checkpoint,
     CheckpointEvent,
     CheckpointRejected,
+    CheckpointsState,
     CheckpointValidated,
 )
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.evolve.ends import gained, seen_unnamed_at
+from watchkeeper.domain.run.evolve.ends import gained, seen_unverified_at
 from watchkeeper.domain.run.evolve.operator import with_rejection
-from watchkeeper.domain.run.health import FindingCleared, FindingEvent, FindingOpened, FindingRaised
+from watchkeeper.domain.run.health import (
+    FindingCleared,
+    FindingEvent,
+    FindingOpened,
+    FindingRaised,
+    HealthState,
+)
 from watchkeeper.domain.run.losses import with_losses
 from watchkeeper.domain.run.open_questions import answered_by_clearing, asked_again, closed
 from watchkeeper.domain.run.phases import Running, Stabilizing
@@ -28,10 +35,10 @@ from watchkeeper.domain.run.watch import (
     HistoryLimitPassed,
     LastCheck,
     TrackerAnnounced,
-    Watch,
     WatchEvent,
     WatchReleased,
     WatchTaken,
+    with_owner,
 )
 from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.instance import is_moving
@@ -68,49 +75,62 @@ def evolve_watch(run: Run, data: Watched, event: Event) -> Run:
         case WatchTaken():
             if data.token <= run.watch.token:
                 raise InvalidTransition(f"token {data.token} was given before")
-            watch = Watch(data.holder, data.token, data.lease_until, data.next_due)
+            watch = with_owner(
+                run.watch,
+                holder=data.holder,
+                token=data.token,
+                lease_until=data.lease_until,
+                next_due=data.next_due,
+            )
             return replace(run, watch=watch)
         case WatchReleased():
             return replace(run, watch=replace(run.watch, holder=None, lease_until=None))
         case TrackerAnnounced():
-            links = {**run.tracker_links, data.link.tracker_id: data.link}
-            return replace(run, tracker_links=links)
+            links = {**run.watch.tracker_links, data.link.tracker_id: data.link}
+            return replace(run, watch=replace(run.watch, tracker_links=links))
         case FindingOpened():
-            return asked_again(replace(run, findings={**run.findings, data.kind: data}), data.kind)
+            findings = {**run.health.findings, data.kind: data}
+            return asked_again(_with_findings(run, findings), data.kind)
         case FindingRaised():
-            louder = replace(run, findings={**run.findings, data.kind: _louder(data)})
-            return asked_again(louder, data.kind)
+            findings = {**run.health.findings, data.kind: _louder(data)}
+            return asked_again(_with_findings(run, findings), data.kind)
         case FindingCleared():
-            left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
-            run = closed(replace(run, findings=left), data.closes, event.version)
+            left = {kind: found for kind, found in run.health.findings.items() if kind != data.kind}
+            run = closed(_with_findings(run, left), data.closes, event.version)
             return answered_by_clearing(run, data.kind, event.at)
         case CheckpointValidated():
-            came = seen_unnamed_at(run, data) or event.at
+            came = seen_unverified_at(run, data) or event.at
             checkpoint = Checkpoint(
                 data.step, data.path, data.kind, event.version, data.written_at, came
             )
-            kept = {**run.checkpoints, data.step: checkpoint}
+            kept = {**run.checkpoints.validated, data.step: checkpoint}
             newest = sorted(kept)[-CHECKPOINTS_KEPT:]
             # After a rollback a rewritten path belongs to the new lineage.
-            rejected = {path: why for path, why in run.rejected.items() if path != data.path}
+            rejected = {
+                path: why for path, why in run.checkpoints.rejected.items() if path != data.path
+            }
             return replace(
                 run,
-                checkpoints={s: kept[s] for s in newest},
-                rejected=rejected,
-                unnamed=_without(run.unnamed, data.path),
-                restarts=gained(run, data),
+                checkpoints=CheckpointsState(
+                    validated={s: kept[s] for s in newest},
+                    rejected=rejected,
+                    unverified=_without(run.checkpoints.unverified, data.path),
+                ),
+                ends=replace(run.ends, restarts=gained(run, data)),
             )
         case CheckpointRejected():
-            rejected = {**run.rejected, data.path: data.reason}
+            rejected = {**run.checkpoints.rejected, data.path: data.reason}
             return replace(
                 run,
-                checkpoints=_without(run.checkpoints, data.path),
-                rejected=rejected,
-                unnamed=_with_unnamed(run, data, event),
+                checkpoints=CheckpointsState(
+                    validated=_without(run.checkpoints.validated, data.path),
+                    rejected=rejected,
+                    unverified=_with_unverified(run, data, event),
+                ),
                 operator=with_rejection(run.operator, data),
             )
         case HistoryLimitPassed():
-            return replace(run, history_limit=data.limit)
+            return replace(run, watch=replace(run.watch, history_limit=data.limit))
         case _:
             assert_never(data)
 
@@ -119,10 +139,14 @@ def _without(known: Mapping[int, Checkpoint], path: str) -> Mapping[int, Checkpo
     return {step: one for step, one in known.items() if one.path != path}
 
 
-def _with_unnamed(run: Run, data: CheckpointRejected, event: Event) -> Mapping[int, Checkpoint]:
+def _with_findings(run: Run, findings: Mapping[str, FindingOpened]) -> Run:
+    return replace(run, health=replace(run.health, findings=findings))
+
+
+def _with_unverified(run: Run, data: CheckpointRejected, event: Event) -> Mapping[int, Checkpoint]:
     """Remember checkpoints that were refused only because their metadata step is unknown."""
-    left = _without(run.unnamed, data.path)
-    found = run.last_check.event.new_checkpoints if run.last_check is not None else ()
+    left = _without(run.checkpoints.unverified, data.path)
+    found = run.watch.last_check.event.new_checkpoints if run.watch.last_check is not None else ()
     for one in found:
         if one.path == data.path and one.complete and one.metadata_step is None:
             seen = Checkpoint(one.step, one.path, one.kind, event.version, one.written_at, event.at)
@@ -165,8 +189,8 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
     best, slack, failed = instance.step_best, instance.step_uncertainty, instance.attempts_failed
     retried, unsure, nan_from = instance.retried, instance.unsure, instance.nan_from
     tries, trained = instance.tries, instance.trained_since
-    looked = run.last_check.at if run.last_check is not None else None
-    phase, since, progress = run.phase, run.since, run.progress
+    looked = run.watch.last_check.at if run.watch.last_check is not None else None
+    phase, since, progress = run.phase, run.since, run.watch.progress
     for _, at, data in checks:
         if data.instance != name:
             raise InvalidTransition(f"{data.instance} is not the newest instance")
@@ -206,14 +230,18 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
         since=since,
         phase=phase,
         instances=(*run.instances[:-1], seen),
-        health=newest.health,
-        progress=progress,
-        last_check=LastCheck(newest, checks[-1].at, version),
-        # Older ones would be dropped again at once.
-        recent_checks=with_checks(
-            run.recent_checks,
-            [past_check(data, at, place) for place, at, data in checks[-RECENT_CHECKS_MAX:]],
+        health=HealthState(newest.health, run.health.findings),
+        watch=copied(
+            run.watch,
+            lease_until=newest.lease_until,
+            next_due=newest.next_due,
+            last_check=LastCheck(newest, checks[-1].at, version),
+            progress=progress,
+            # Older ones would be dropped again at once.
+            recent_checks=with_checks(
+                run.watch.recent_checks,
+                [past_check(data, at, place) for place, at, data in checks[-RECENT_CHECKS_MAX:]],
+            ),
+            losses=with_losses(run.watch.losses, [one.data for one in checks]),
         ),
-        losses=with_losses(run.losses, [one.data for one in checks]),
-        watch=copied(run.watch, lease_until=newest.lease_until, next_due=newest.next_due),
     )

@@ -180,7 +180,7 @@ def _is_waited_for(run: Run, effects: Effects) -> bool:
         case Interrupted(decision=decision):
             return decision is not None and decision.action is Action.RELAUNCH
         case Stabilizing(plan=plan):
-            checked = run.last_check
+            checked = run.watch.last_check
             return checked is None or checked.event.instance != plan.instance
         case _:
             return False

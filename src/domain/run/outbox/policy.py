@@ -143,12 +143,12 @@ def is_public(run: Run) -> bool:
 
     An amendment of the contract voids both.
     """
-    approved = any(not one.revoked for one in run.approvals)
-    waived = any(one.rule == "L11" and not one.revoked for one in run.waivers)
+    approved = any(not one.revoked for one in run.permits.approvals)
+    waived = any(one.rule == "L11" and not one.revoked for one in run.permits.waivers)
     return bool(run.instances) or approved or waived
 
 
 def milestone_waiting(run: Run, effects: Effects) -> MilestoneVerified | None:
     """Return the oldest verified milestone whose tag is not on the remote yet."""
-    verified = run.operator.milestones.values()
+    verified = run.seal.milestones.values()
     return next((one for one in verified if one.tag not in effects.milestones), None)
