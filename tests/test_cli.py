@@ -149,6 +149,15 @@ def test_the_whole_life_by_commands(cli: Cli, launched: str, site: Site) -> None
     assert state["restart_count"] == 0
 
 
+def test_a_nan_among_the_final_numbers_blocks_no_tag(cli: Cli, site: Site, tmp_path: Path) -> None:
+    contract = tiny_contract(site, "tiny").model_copy(update={"env": {"TINY_NAN": "1"}})
+    launch(cli, written(tmp_path, contract), "tiny")
+    assert cli("watch", "--until-idle", "--json").code == 0
+    [verified] = cli("events", "tiny", "--type", "run.seal_verified", "--json").json["events"]
+    assert verified["data"]["metrics"]["eval_acc"] != verified["data"]["metrics"]["loss"]
+    assert cli("status", "tiny", "--json").json["phase"] == "sealed"
+
+
 def test_checkpoints_shows_what_stands_against_each(
     cli: Cli, launched: str, site: Site, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """The launch gate on one page that a DRI can check in a minute."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from watchkeeper.domain.values.contract.contract import (
     Contract,
@@ -55,19 +55,19 @@ def render_gate(
         lines.append(f" pass   inferred: {', '.join(guessed)} (--all)")
     if passed and not everything:
         lines.append(f" pass   {len(passed)} others (--all)")
-    lines += ["", *_facts(contract, plan, {f.rule: f.says for f in passed})]
+    lines += ["", *_facts(contract, plan, findings)]
     return "\n".join(lines)
 
 
-def _facts(contract: Contract, plan: LaunchPlan, proven: Mapping[str, str]) -> list[str]:
+def _facts(contract: Contract, plan: LaunchPlan, findings: Sequence[GateFinding]) -> list[str]:
     """Return the facts of the launch, one line for each thing that a DRI compares.
 
     Args:
         contract: The run's contract.
         plan: The planned launch.
-        proven: The facts of the passing rules. Those of the other rules are shown above with their
-            fix.
+        findings: The result of each rule. Those that do not pass are shown above with their fix.
     """
+    proven = {one.rule: one.says for one in findings if one.verdict is Verdict.PASS}
     code, tracker = contract.code, contract.tracker
     final = f"{plan.final_step} (from {contract.final_step.source or 'nowhere'})"
     shown = {
@@ -78,7 +78,7 @@ def _facts(contract: Contract, plan: LaunchPlan, proven: Mapping[str, str]) -> l
         "secrets": _kept_by_ray(contract),
         "starts in": _folder(contract, plan),
         "code": f"{plan.git_sha} on {code.branch} of {code.remote}",
-        "dirty tree": "yes, as the contract says" if code.dirty else "no",
+        "dirty tree": _dirty(contract, findings),
         "bundle": code.container or code.bundle,
         "cost": proven.get("L17", ""),
         "hardware": ", ".join(_hardware(contract)),
@@ -103,6 +103,13 @@ def _facts(contract: Contract, plan: LaunchPlan, proven: Mapping[str, str]) -> l
         "must not show": "; ".join(contract.policy.lines_forbidden),
     }
     return [f" {name:<13} {text}" for name, text in shown.items() if text]
+
+
+def _dirty(contract: Contract, findings: Sequence[GateFinding]) -> str:
+    found = next((one.says for one in findings if one.subject == "dirty tree"), "")
+    if found:
+        return f"yes: {found}"
+    return "yes, as the contract says" if contract.code.dirty else "no"
 
 
 def _start(plan: LaunchPlan, proven: Mapping[str, str]) -> str:

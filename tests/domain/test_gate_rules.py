@@ -270,6 +270,19 @@ def test_the_patch_is_recorded_with_the_launch_and_with_the_facts() -> None:
     assert recorded[-1].facts == dirty()
 
 
+@pytest.mark.parametrize("tree", [checkout(), None])
+def test_a_relaunch_without_the_patch_of_the_instance_before_is_other_code(tree: Any) -> None:
+    promised = contract(**DIRTY)
+    prior = Prior(promised, plan(promised), {}, PATCH, patch_kept="ab" * 32)
+    lost = judged("L2", DIRTY, clear(worktree=tree), prior=prior)
+    assert lost.verdict.value == "block"
+    if tree is not None:
+        assert f"patch {PATCH[:12]}" in lost.says
+        assert f"git apply evidence/ab/{'ab' * 32}.patch" in lost.fix
+    same = judged("L2", DIRTY, dirty(), prior=prior)
+    assert same.verdict.value == "warn"
+
+
 # --- L6: lineage ----------------------------------------------------------------------------------
 
 

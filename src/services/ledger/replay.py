@@ -159,7 +159,7 @@ def _decisions(slug: str, events: Sequence[Event], judge: Judge | None) -> Diffe
     if judge is None:
         return None
     for one in judge(slug, events):
-        if one.recorded == one.now:
+        if _as_json(one.recorded) == _as_json(one.now):
             continue
         then, now = (
             ", ".join(_named(fact) for fact in some) or "nothing"
@@ -170,6 +170,11 @@ def _decisions(slug: str, events: Sequence[Event], judge: Judge | None) -> Diffe
             changed = Problem(Kind.DECISION_WORDED_OTHERWISE, slug, one.version, detail=then)
         return Difference(slug, one.version, "decision", changed)
     return None
+
+
+def _as_json(facts: Iterable[RunEvent]) -> list[str]:
+    """Return events to compare: a NaN among their numbers is not equal to itself."""
+    return [f"{fact.topic} {fact.model_dump_json()}" for fact in facts]
 
 
 def _named(fact: RunEvent) -> str:

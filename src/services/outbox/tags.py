@@ -28,7 +28,7 @@ def push_seal_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> b
     assert verified is not None, "only a verified seal is tagged"
     contract = contract_of(run)
     # The head of the verification itself, so that a retry after a crash names the same head.
-    verified_at = max(e.version for e in ledger.history(run.slug) if e.data == verified)
+    verified_at = max(_versions(ledger, run, verified))
     head = ledger.head_at(run.slug, verified_at)
     remote = outside.git(contract.code.remote, contract.code.branch)
     message = f"{seal_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
@@ -51,7 +51,7 @@ def push_milestone_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor)
     verified = milestone_waiting(run, ledger.effects(run.slug))
     assert verified is not None, "only a verified milestone is tagged"
     contract = contract_of(run)
-    at = next(e.version for e in ledger.history(run.slug) if e.data == verified)
+    at = min(_versions(ledger, run, verified))
     head = ledger.head_at(run.slug, at)
     remote = outside.git(contract.code.remote, contract.code.branch)
     message = f"{milestone_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
@@ -73,6 +73,19 @@ def milestone_text(run: str, verified: MilestoneVerified) -> str:
         f"Output root: {verified.output_root}\n"
         f"Metrics: {metrics}"
     )
+
+
+def _versions(ledger: Ledger, run: Run, verified: SealVerified | MilestoneVerified) -> list[int]:
+    """Return the events that recorded a verification.
+
+    They are compared as JSON: a NaN among its numbers is not equal to itself.
+    """
+    wanted = verified.model_dump_json()
+    return [
+        event.version
+        for event in ledger.history(run.slug)
+        if isinstance(event.data, type(verified)) and event.data.model_dump_json() == wanted
+    ]
 
 
 def seal_text(run: str, verified: SealVerified) -> str:

@@ -326,7 +326,9 @@ def prior_of(run: Run) -> Prior | None:
     if not run.instances:
         return None
     before = run.instances[-1]
-    return Prior(contract_of(run), before.plan, dict(before.config), before.patch)
+    return Prior(
+        contract_of(run), before.plan, dict(before.config), before.patch, before.patch_kept
+    )
 
 
 def _choose_again(run: Run, decision: DecisionMade, says: str) -> Outcome:

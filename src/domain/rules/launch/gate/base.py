@@ -81,12 +81,14 @@ class Prior:
     Attributes:
         config: Its launched configuration, flattened; empty if none was read.
         patch: The uncommitted changes at its launch; empty for a clean tree.
+        patch_kept: SHA-256 of that patch under `evidence/`; empty where it was not kept.
     """
 
     contract: Contract
     plan: LaunchPlan
     config: dict[str, str]
     patch: str = ""
+    patch_kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)

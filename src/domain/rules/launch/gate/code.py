@@ -102,14 +102,15 @@ def _worktree(gate: Gate) -> GateFinding | None:
     """Judge the checkout; none if there is no checkout."""
     path, code = checkout_of(gate.contract), gate.contract.code
     if not path:
-        return None
+        return _patch_lost(gate)
     reading = gate_reading_of(gate.facts, WORKTREE)
     if reading.state is not SourceState.FRESH:
         return unknown_source(gate, "L2", "checkout", WORKTREE)
     tree = gate.facts.worktree
     if tree is None:
         if not code.worktree:
-            return None  # The job's folder is no checkout, so only the commit counts.
+            # The job's folder is no checkout, so only the commit counts.
+            return _patch_lost(gate)
         says = f"{path} is no checkout of git"
         return blocked("L2", "checkout", says, "state code.worktree as the folder of the checkout")
     if tree.head != code.git_sha:
@@ -122,6 +123,8 @@ def _worktree(gate: Gate) -> GateFinding | None:
         return blocked("L2", "checkout", says, f"git -C {tree.path} checkout {code.branch}")
     if tree.changed_total:
         return _dirty(gate, tree)
+    if lost := _patch_lost(gate):
+        return lost
     if tree.behind:
         says = f"{tree.path} is {tree.behind} behind {tree.upstream}"
         return warned("L2", "checkout", says, "make sure that nothing newer should be launched")
@@ -130,6 +133,19 @@ def _worktree(gate: Gate) -> GateFinding | None:
     )
     says = f"{code.git_sha[:8]} is on {code.branch}, and {tree.path} is clean at it{rest}"
     return passed("L2", "code lineage", says)
+
+
+def _patch_lost(gate: Gate) -> GateFinding | None:
+    """Block a relaunch without the patch that the instance before ran with: it is other code."""
+    prior = gate.prior
+    if prior is None or not prior.patch:
+        return None
+    name = short(prior.patch)
+    says = f"{prior.plan.instance} ran with the uncommitted patch {name}, and it is gone"
+    kept = f"evidence/{prior.patch_kept[:2]}/{prior.patch_kept}.patch of the home"
+    where = f" (git apply {kept})" if prior.patch_kept else ""
+    fix = f"apply the patch again{where}; or go on with other code as a new run, by supersede"
+    return blocked("L2", "dirty tree", says, fix)
 
 
 def _dirty(gate: Gate, tree: WorktreeFacts) -> GateFinding:
