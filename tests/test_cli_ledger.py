@@ -264,7 +264,7 @@ def test_stats_and_weeks_count_the_whole_ledger(cli: Cli, home: Path, chosen_sto
 
 
 @pytest.mark.parametrize(
-    ("events", "told_of", "code"), [(SOFT_EVENTS - 1, False, 0), (SOFT_EVENTS, True, 0),
+    ("events", "report_of", "code"), [(SOFT_EVENTS - 1, False, 0), (SOFT_EVENTS, True, 0),
                                     (HARD_EVENTS, True, 1)],
 )  # fmt: skip
 def test_a_long_history_is_told_and_refuses_nothing(
