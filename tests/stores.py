@@ -95,6 +95,11 @@ class Place:
         assert report.events == events
 
 
+def recorder_of(store: Any) -> Any:
+    """Return an open store as a recorder of the `eventsourcing` library."""
+    return SqliteRecorder(store) if store.kind == "sqlite" else PostgresRecorder(store)
+
+
 def place_of_run(folder: Path) -> Place:
     """Return a place that nothing else uses: a file, or a schema where this run keeps its homes."""
     url = os.environ.get(VARIABLE, "")

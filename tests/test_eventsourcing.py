@@ -341,7 +341,7 @@ def test_a_saved_note_keeps_every_guarantee(writing: Runs, env: dict[str, str]) 
         audit(session.ledger.store, session.adapters, report, remotes=False)
     assert [one for one in report.problems if one.run == slug] == []
     broken: list[str] = []
-    assert list(export_lines(store, broken=broken))
+    assert list(export_lines(store, writing.recorder, broken=broken))
     assert broken == []
 
 

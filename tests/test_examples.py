@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -135,3 +136,46 @@ def position_in(table: Path) -> int:
             return int(found.execute("SELECT position FROM place").fetchone()[0])
         except (sqlite3.OperationalError, TypeError):
             return 0
+
+
+def test_the_library_s_projection_counts_each_finding_once(home: Path, tmp_path: Path) -> None:
+    table = tmp_path / "findings.db"
+    environ = {
+        **os.environ,
+        "WATCHKEEPER_HOME": str(home),
+        "PERSISTENCE_MODULE": "watchkeeper.eventsourcing",
+        "SQLITE_DBNAME": str(table),
+    }
+    opened = [event for event in events_of(home) if event.topic == "run.finding_opened.1"]
+    wanted = Counter((f"run/{one.run}", one.envelope["data"]["kind"]) for one in opened)
+    assert wanted.total() > 5
+    for least in (1, wanted.total()):
+        count_until(table, least, environ)
+    assert counted_in(table) == wanted
+
+
+def count_until(table: Path, least: int, environ: dict[str, str]) -> None:
+    """Run the example until it has counted so many, and kill it."""
+    process = subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "count_findings.py")], env=environ, start_new_session=True
+    )
+    try:
+        clock.ExponentialBackoff().wait_until_or_raise(
+            lambda: counted_in(table).total() >= least,
+            timedelta(seconds=LIMIT_S),
+            "some findings",
+        )
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=LIMIT_S)
+
+
+def counted_in(table: Path) -> Counter[tuple[str, str]]:
+    if not table.exists():
+        return Counter()
+    with closing(sqlite3.connect(table, timeout=10)) as found:
+        try:
+            rows = found.execute("SELECT run, kind, number FROM findings").fetchall()
+        except sqlite3.OperationalError:
+            return Counter()
+    return Counter({(run, kind): number for run, kind, number in rows})

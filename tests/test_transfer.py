@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from tests.command_line import Cli
 from tests.histories import told
 from tests.stores import ON_BOTH, ON_FILE, store_at
+from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.ports.event_store import READ_PAGE, StoreFailure, Write
@@ -51,6 +52,10 @@ def mixed(store: SqliteStore) -> None:
     add(store, "run/0", "roots", key="last")
 
 
+def exported(store: SqliteStore, runs: Sequence[str] = ()) -> Iterator[bytes]:
+    return export_lines(store, SqliteRecorder(store), runs)
+
+
 def content(store: SqliteStore) -> tuple[object, object]:
     return store.read_all(limit=10**6), list(store.key_rows())
 
@@ -59,12 +64,12 @@ def test_what_is_imported_is_what_was_exported_and_exports_to_the_same_bytes(
     store: SqliteStore, empty: SqliteStore, tmp_path: Path
 ) -> None:
     mixed(store)
-    lines = list(export_lines(store))
+    lines = list(exported(store))
     assert check_export(lines).events == store.newest()
     done = import_lines(empty, lines)
     assert (done.events, done.known) == (store.newest(), 0)
     assert content(empty) == content(store)
-    assert b"".join(export_lines(empty)) == b"".join(lines)
+    assert b"".join(exported(empty)) == b"".join(lines)
     assert empty.answer("k 7") == store.answer("k 7")
     empty.close()
     assert verify_store(tmp_path / "empty.db").problems == ()
@@ -74,16 +79,16 @@ def test_an_export_of_some_runs_has_their_streams_only(
     store: SqliteStore, empty: SqliteStore
 ) -> None:
     mixed(store)
-    lines = list(export_lines(store, ["0", "3"]))
+    lines = list(exported(store, ["0", "3"]))
     import_lines(empty, lines)
     assert empty.streams("") == ["effects/0", "effects/3", "run/0", "run/3"]
     assert empty.head("run/0") == store.head("run/0")
-    assert b"".join(export_lines(empty)) == b"".join(lines)
+    assert b"".join(exported(empty)) == b"".join(lines)
 
 
 def test_an_import_that_was_cut_short_goes_on(store: SqliteStore, empty: SqliteStore) -> None:
     mixed(store)
-    lines = list(export_lines(store))
+    lines = list(exported(store))
 
     class Killed(Exception):
         pass
@@ -103,7 +108,7 @@ def test_an_import_that_was_cut_short_goes_on(store: SqliteStore, empty: SqliteS
 
 def test_an_import_into_another_ledger_is_refused(store: SqliteStore, empty: SqliteStore) -> None:
     mixed(store)
-    lines = list(export_lines(store))
+    lines = list(exported(store))
     add(empty, "run/0")
     before = empty.newest()
     with pytest.raises(OtherLedger, match="empty store"):
@@ -113,7 +118,7 @@ def test_an_import_into_another_ledger_is_refused(store: SqliteStore, empty: Sql
 
 def test_an_import_into_a_longer_ledger_is_refused(store: SqliteStore, empty: SqliteStore) -> None:
     mixed(store)
-    lines = list(export_lines(store))
+    lines = list(exported(store))
     import_lines(empty, lines)
     add(empty, "run/new")
     with pytest.raises(OtherLedger):
@@ -142,14 +147,14 @@ def test_a_file_that_is_not_whole_is_refused_before_anything_is_stored(
 ) -> None:
     mixed(store)
     with pytest.raises(BadExport):
-        check_export(broken(list(export_lines(store)), how))
+        check_export(broken(list(exported(store)), how))
 
 
 def test_a_changed_event_with_a_digest_made_to_fit_is_found_by_its_chain(
     store: SqliteStore, empty: SqliteStore
 ) -> None:
     add(store, "run/a", number=3)
-    lines = list(export_lines(store))
+    lines = list(exported(store))
     event = json.loads(lines[2])
     event["state"] = "forged"
     with pytest.raises(BadExport, match="chain hash"):

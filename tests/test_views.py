@@ -10,16 +10,21 @@ from typing import Any
 
 import pytest
 
+from tests.histories import told
+from tests.stores import recorder_of
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.domain.run.registry import UPCASTS, type_of
 from watchkeeper.ports.event_store import Recorded, StoreFailure, Write
 from watchkeeper.ports.views import Build, BuildState, Move, Views, ViewsFailure
+from watchkeeper.projections.views.bindings import BINDINGS
 from watchkeeper.projections.views.catalogue import PROJECTIONS
 from watchkeeper.projections.views.sizes import SIZES
 from watchkeeper.projections.views.view import Passed, Projection, Row, Seen, Sums
+from watchkeeper.projections.views.weeks import WEEKS
 from watchkeeper.services.ledger.ledger_feed import PAGE
+from watchkeeper.services.views import catch_up as catching_up
 from watchkeeper.services.views.catch_up import LEASE, Pages, retry_all, step
 from watchkeeper.services.views.rebuild import BuildHeld, by_title, catch_up, ensure, rebuild
 from watchkeeper.services.views.worker import POLL_EVERY, Tail, tailing
@@ -457,3 +462,23 @@ def test_a_file_of_a_newer_release_or_of_rubbish_is_refused_in_words(tmp_path: P
     path.write_bytes(b"rubbish" * 1000)
     with pytest.raises(ViewsFailure, match="remove the file"):
         ViewsFile(path)
+
+
+@pytest.mark.parametrize("projection", [WEEKS, BINDINGS, SIZES], ids=lambda one: one.name)
+@pytest.mark.parametrize("searched", [7, 10_000])
+def test_a_rebuild_by_the_library_gives_the_same_rows(
+    projection: Projection, searched: int, store: Any, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    told(store)
+    monkeypatch.setattr(catching_up, "SEARCHED", searched)
+    monkeypatch.setattr(catching_up, "PAGE", 5)
+    found: list[tuple[int, bytes, dict[str, str]]] = []
+    for number, recorder in enumerate((None, recorder_of(store))):
+        with ViewsFile(tmp_path / f"{number}.views") as views:
+            built = rebuild(store, views, projection, "test", recorder=recorder)
+            assert built.state is BuildState.LIVE
+            found.append((built.position, built.hash, views.rows(built)))
+    assert found[0] == found[1]
+    assert found[0][0] == store.newest()
+    assert len(found[0][2]) > 2 or projection is BINDINGS

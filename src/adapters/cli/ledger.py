@@ -175,7 +175,10 @@ def _rebuild_view(
                 show(build.position - begin, store.newest() - begin)
 
             try:
-                built = rebuild(store, views, projection, HOLDER, begin=begin, reported=show_build)
+                built = rebuild(
+                    store, views, projection, HOLDER,
+                    begin=begin, reported=show_build, recorder=session.recorder,
+                )  # fmt: skip
             except BuildHeld as error:
                 raise Leave(str(error), 2) from error
         rows, waiting = len(views.rows(built)), len(views.parked(built))

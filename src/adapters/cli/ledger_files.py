@@ -62,7 +62,7 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
                 near = did_you_mean(slug, known)
                 raise Leave(f"--run {slug}: no run of this name is in the ledger.{near}", 3)
         broken: list[str] = []
-        lines = export_lines(store, runs, broken)
+        lines = export_lines(store, session.recorder, runs, broken)
         if output == "-":
             out = sys.stdout.buffer
             for line in lines:

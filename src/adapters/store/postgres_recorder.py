@@ -47,7 +47,7 @@ FROM (
 ) AS e JOIN topics AS t ON t.id = e.topic
 ORDER BY e.version DESC"""
 
-_NOTIFICATIONS = """SELECT e.id, s.name, e.version, t.name, e.state
+_NOTIFICATIONS = """SELECT e.id, s.name, e.version, t.name, e.state, e.hash
 FROM events AS e JOIN streams AS s ON s.id = e.stream JOIN topics AS t ON t.id = e.topic
 WHERE e.id > %s AND e.id <= %s AND (%s::text[] IS NULL OR t.name = ANY (%s::text[]))
 ORDER BY e.id LIMIT %s::bigint"""

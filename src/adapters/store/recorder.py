@@ -29,7 +29,7 @@ FROM streams AS s CROSS JOIN events AS e CROSS JOIN topics AS t
 WHERE s.name = ? AND e.stream = s.id AND e.version > ? AND e.version <= ? AND t.id = e.topic
 ORDER BY e.version {order} LIMIT ?"""
 
-_NOTIFICATIONS = """SELECT e.id, s.name, e.version, t.name, e.state
+_NOTIFICATIONS = """SELECT e.id, s.name, e.version, t.name, e.state, e.hash
 FROM events AS e CROSS JOIN streams AS s CROSS JOIN topics AS t
 WHERE e.id > ? AND e.id <= ? AND s.id = e.stream AND t.id = e.topic {topics}
 ORDER BY e.id LIMIT ?"""

@@ -12,26 +12,33 @@ not exported.
 import base64
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from eventsourcing.persistence import ApplicationRecorder
+
 from watchkeeper.domain.run.chain import Head, follow
 from watchkeeper.domain.run.outbox.effects import effects_stream
-from watchkeeper.ports.event_store import EventStore, KeyRow, Recorded
+from watchkeeper.ports.event_store import EventStore, KeyRow
+from watchkeeper.services.ledger.ledger_feed import LedgerNotification, Tailer
 
 FORMAT = "watchkeeper/export/v1"
 
 
 def export_lines(
-    store: EventStore, runs: Collection[str] = (), broken: list[str] | None = None
+    store: EventStore,
+    recorder: ApplicationRecorder,
+    runs: Collection[str] = (),
+    broken: list[str] | None = None,
 ) -> Iterator[bytes]:
     """Yield the lines of an export, each with its line feed.
 
     The export ends where the ledger ended at the call; later appends are left out.
 
     Args:
-        store: The ledger.
+        store: The ledger, for its idempotency keys.
+        recorder: The ledger as a recorder of the `eventsourcing` library, for its events.
         runs: Only these runs, each with its effects; empty for the whole ledger.
         broken: Receives a sentence for the first event of a stream that breaks its hash chain,
             while the lines are yielded. An import refuses such an export.
@@ -40,7 +47,8 @@ def export_lines(
     streams = {name for slug in runs for name in (f"run/{slug}", effects_stream(slug))}
     digest = hashlib.sha256()
     counted = {"events": 0, "keys": 0}
-    for line in _lines(store, newest, streams, counted, [] if broken is None else broken):
+    events = chain.from_iterable(Tailer(recorder, store).pages())
+    for line in _lines(store, events, newest, streams, counted, [] if broken is None else broken):
         digest.update(line)
         yield line
     yield _line({**counted, "sha256": digest.hexdigest()})
@@ -48,6 +56,7 @@ def export_lines(
 
 def _lines(
     store: EventStore,
+    events: Iterable[LedgerNotification],
     newest: int,
     streams: set[str],
     counted: dict[str, int],
@@ -57,12 +66,12 @@ def _lines(
     heads: dict[str, Head] = {}
     keys = _begun(store, newest, streams)
     waiting = next(keys, None)
-    for one in chain.from_iterable(store.pages()):
-        if one.position > newest:
+    for one in events:
+        if one.id > newest:
             break
         if streams and one.stream not in streams:
             continue
-        while waiting is not None and waiting[0] <= one.position:
+        while waiting is not None and waiting[0] <= one.id:
             counted["keys"] += 1
             yield _line(waiting[1])
             waiting = next(keys, None)
@@ -77,11 +86,12 @@ def _lines(
         waiting = next(keys, None)
 
 
-def _breaks(heads: dict[str, Head], one: Recorded) -> list[str]:
+def _breaks(heads: dict[str, Head], one: LedgerNotification) -> list[str]:
     """Extend a stream's chain by an event, and report a break."""
-    if follow(heads, [(one.stream, one.stream, one.version, one.topic, one.state, one.hash)]):
+    version = one.originator_version
+    if follow(heads, [(one.stream, one.stream, version, one.topic, one.state, one.hash)]):
         return []
-    return [f"event {one.version} of {one.stream} does not follow from the one before it"]
+    return [f"event {version} of {one.stream} does not follow from the one before it"]
 
 
 def _begun(
@@ -98,11 +108,11 @@ def _begun(
         yield row.position - number + 1 if number else 0, key_line(row, kept)
 
 
-def event_line(one: Recorded) -> dict[str, Any]:
+def event_line(one: LedgerNotification) -> dict[str, Any]:
     """Return an event's line; bytes that are not text, from a foreign writer, become base 64."""
     line: dict[str, Any] = {
         "stream": one.stream,
-        "version": one.version,
+        "version": one.originator_version,
         "topic": one.topic,
         "hash": one.hash.hex(),
     }

@@ -4,7 +4,9 @@ Everything that reacts to the ledger reads it this way.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import cast
 
 from eventsourcing.persistence import ApplicationRecorder, Notification, PersistenceError
 
@@ -12,6 +14,19 @@ from watchkeeper.ports.event_store import EventStore, StoreAway, StoreFailure
 
 PAGE = 500
 """Events in a page: few reads, and still small in memory."""
+
+
+@dataclass(frozen=True)
+class LedgerNotification(Notification):
+    """The library's notification, with what a ledger stores besides.
+
+    Attributes:
+        stream: Its stream.
+        hash: Chain hash, 32 bytes.
+    """
+
+    stream: str
+    hash: bytes
 
 
 class Tailer:
@@ -32,7 +47,7 @@ class Tailer:
         self._store = store
         self.position = after
 
-    def pages(self) -> Iterator[Sequence[Notification]]:
+    def pages(self) -> Iterator[Sequence[LedgerNotification]]:
         """Yield pages up to the end of the ledger; each page advances the position.
 
         A page that is not full is the last. Later events end the next `wait` at once.
@@ -57,12 +72,37 @@ class Tailer:
         """
         return self._store.wait(after=self.position, limit=limit)
 
-    def _page(self) -> Sequence[Notification]:
-        try:
-            return self._recorder.select_notifications(
-                start=self.position, limit=PAGE, inclusive_of_start=False
-            )
-        except PersistenceError as error:
-            # The library's errors mean nothing to our callers; the sentence comes from the store.
-            kind = StoreAway if isinstance(error.__cause__, StoreAway) else StoreFailure
-            raise kind(str(error)) from error
+    def _page(self) -> Sequence[LedgerNotification]:
+        return select(self._recorder, self.position, PAGE)
+
+
+def select(
+    recorder: ApplicationRecorder,
+    after: int,
+    limit: int,
+    *,
+    stop: int | None = None,
+    topics: Sequence[str] = (),
+) -> Sequence[LedgerNotification]:
+    """Return a page of the ledger after a position.
+
+    Args:
+        recorder: The ledger as a recorder of the library.
+        after: Start after this position.
+        limit: The most events.
+        stop: End with this position; None for the end of the ledger.
+        topics: Only events of these topics; all when empty.
+
+    Raises:
+        StoreFailure: The ledger could not be read.
+    """
+    try:
+        found = recorder.select_notifications(
+            start=after, limit=limit, stop=stop, topics=topics, inclusive_of_start=False
+        )
+    except PersistenceError as error:
+        # The library's errors mean nothing to our callers; the sentence comes from the store.
+        kind = StoreAway if isinstance(error.__cause__, StoreAway) else StoreFailure
+        raise kind(str(error)) from error
+    # Every recorder of a ledger returns these.
+    return cast(Sequence[LedgerNotification], found)

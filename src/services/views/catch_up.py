@@ -10,20 +10,25 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+
+from eventsourcing.persistence import ApplicationRecorder
 
 from watchkeeper import clock
 from watchkeeper.ports.event_store import EventStore, Recorded, Skimmed
 from watchkeeper.ports.views import Build, BuildState, Move, Parked, Views
 from watchkeeper.projections.views.view import Projection, Row, Seen, Sums, looked_into
-from watchkeeper.services.ledger.ledger_feed import PAGE
+from watchkeeper.services.ledger.ledger_feed import PAGE, LedgerNotification, select
 
 log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=30)
 """The lease of a build. A page takes milliseconds, so a longer silence means a dead process."""
+
+SEARCHED = 100 * PAGE
+"""The most events searched at once for some topics; the lease of a build is renewed in between."""
 
 RETRIES_MAX = 20
 """How often a retry restarts because a tailer moved the build; each takes milliseconds."""
@@ -41,12 +46,22 @@ class Pages:
     Args:
         store: The ledger.
         projections: The readers. Events that no projection decodes are read without their bytes.
+        recorder: The ledger as a recorder of the `eventsourcing` library. Where all readers name
+            their topics, other events are then not read at all.
     """
 
-    def __init__(self, store: EventStore, projections: Iterable[Projection] | None = None) -> None:
+    def __init__(
+        self,
+        store: EventStore,
+        projections: Sequence[Projection] | None = None,
+        recorder: ApplicationRecorder | None = None,
+    ) -> None:
         """Start with nothing read."""
         self._store = store
         self._topics = None if projections is None else looked_into(projections)
+        counted = any(one.sums is not None for one in projections or ())
+        self._recorder = None if counted or not self._topics else recorder
+        self._level: dict[int, bool] = {}
         self._read: dict[int, Sequence[Skimmed]] = {}
         self._seen: dict[int, Seen] = {}
 
@@ -58,13 +73,34 @@ class Pages:
         """
         if position not in self._read:
             first = max(position - 1, 0)
-            limit = PAGE + (1 if position else 0)
-            if self._topics is None:
+            limit = limit_after(position)
+            if self._recorder is not None:
+                self._read[position] = self._chosen(self._recorder, position)
+            elif self._topics is None:
                 whole = self._store.read_all(after=first, limit=limit)
                 self._read[position] = tuple(map(skimmed, whole))
             else:
                 self._read[position] = self._store.skim(self._topics, after=first, limit=limit)
+        self._level.setdefault(position, len(self._read[position]) < limit_after(position))
         return self._read[position]
+
+    def level(self, position: int) -> bool:
+        """Return whether the page after a position, which was read, ends where the ledger ends."""
+        return self._level[position]
+
+    def _chosen(self, recorder: ApplicationRecorder, position: int) -> Sequence[Skimmed]:
+        """Return the events of the topics, and those at both ends of what was searched."""
+        newest = self._store.newest()
+        end = min(newest, position + SEARCHED)
+        topics = sorted(self._topics or ())
+        wanted = select(recorder, position, PAGE, stop=end, topics=topics)
+        if len(wanted) == PAGE:
+            end = wanted[-1].id
+        self._level[position] = end >= newest
+        before = select(recorder, position - 1, 1, stop=position) if position else ()
+        last = () if wanted and wanted[-1].id == end else select(recorder, end - 1, 1, stop=end)
+        after = last if end > position else ()
+        return [_notified(one) for one in (*before, *wanted, *after)]
 
     def seen(self, one: Skimmed) -> Seen:
         """Return an event of a page as projections see it.
@@ -78,6 +114,16 @@ class Pages:
                 one = skimmed(whole)
             self._seen[one.position] = _see(one)
         return self._seen[one.position]
+
+
+def limit_after(position: int) -> int:
+    """Return the number of events in a full page, with the event at its position."""
+    return PAGE + (1 if position else 0)
+
+
+def _notified(one: LedgerNotification) -> Skimmed:
+    version, size = one.originator_version, len(one.state)
+    return Skimmed(one.id, one.stream, version, one.topic, size, one.hash, one.state)
 
 
 def skimmed(whole: Recorded) -> Skimmed:
@@ -121,7 +167,7 @@ def step(pages: Pages, views: Views, build: Build, projection: Projection) -> St
     if not page:
         return Stepped(build, 0, level=True)
     moved = move_over(views, build, projection, page, pages.seen)
-    return Stepped(moved, len(page), level=len(page) < PAGE)
+    return Stepped(moved, len(page), pages.level(build.position))
 
 
 def move_over(

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+from eventsourcing.persistence import ApplicationRecorder
+
 from watchkeeper import clock
 from watchkeeper.ports.event_store import EventStore
 from watchkeeper.ports.views import Build, BuildState, Views
@@ -62,6 +64,7 @@ def rebuild(
     *,
     begin: int = 0,
     reported: Callable[[Build], None] = lambda _: None,
+    recorder: ApplicationRecorder | None = None,
 ) -> Build:
     """Rebuild a projection next to the live build, and switch when it is level.
 
@@ -74,6 +77,7 @@ def rebuild(
         holder: The holder of the lease.
         begin: Count only events after this position.
         reported: Called with the build after each page.
+        recorder: The ledger as a recorder of the `eventsourcing` library; see `Pages`.
 
     Raises:
         BuildHeld: Another process builds it.
@@ -88,7 +92,7 @@ def rebuild(
     while True:
         reported(build)
         try:
-            stepped = step(Pages(store, (projection,)), views, build, projection)
+            stepped = step(Pages(store, (projection,), recorder), views, build, projection)
         except ViewAhead:
             # The build belongs to the ledger before a restore, so it starts again.
             views.drop(build)
