@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from freezegun import freeze_time
 
 from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
@@ -272,14 +273,14 @@ def test_doctor_records_a_stale_monitor_and_the_next_check_clears_it(
     cli: Cli, site: Site, tmp_path: Path
 ) -> None:
     launch(cli, written(tmp_path, tiny_contract(site, "tiny", steps=60)), "tiny")
-    clock.sleep(timedelta(seconds=1))
-    assert cli("doctor").code == 1
-    assert "run.finding_opened.1" not in cli("events", "tiny").out
-    said = cli("doctor", "--record")
-    assert said.code == 1
-    assert "monitor stale: tiny" in said.out
-    assert "nothing new to record" in cli("doctor", "--record").out
-    assert cli("watch", "--until-idle").code == 0
+    with freeze_time(clock.now() + timedelta(seconds=1), tick=True):
+        assert cli("doctor").code == 1
+        assert "run.finding_opened.1" not in cli("events", "tiny").out
+        said = cli("doctor", "--record")
+        assert said.code == 1
+        assert "monitor stale: tiny" in said.out
+        assert "nothing new to record" in cli("doctor", "--record").out
+        assert cli("watch", "--until-idle").code == 0
     events = cli("events", "tiny", "--json").json["events"]
     topics = [row["topic"] for row in events]
     assert topics.count("run.finding_opened.1") == topics.count("run.finding_cleared.1") == 1

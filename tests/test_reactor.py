@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from freezegun import freeze_time
 
 from tests.session import DRI, LIMIT, end_processes, taken, watch_until
 from tests.training import Site, git, make_site, tiny_contract
@@ -92,6 +93,14 @@ def all_pushed(session: Session, names: list[str]) -> bool:
     return all(is_pushed(session, name) for name in names)
 
 
+def all_recorded(session: Session, names: list[str]) -> bool:
+    """Whether each push that was begun is recorded as done."""
+    return all(
+        len(tries(session, name, EffectAttempted)) == len(tries(session, name, LogbookPushed))
+        for name in names
+    )
+
+
 def commits(site: Site) -> list[str]:
     """The messages of our commits on the branch, newest first."""
     told = git(site.remote, "log", "--format=%B%x00", "main").split("\0")
@@ -131,35 +140,44 @@ def test_twenty_runs_of_one_branch_share_a_commit(session: Session, site: Site) 
 def test_commits_of_a_branch_keep_their_distance_and_lose_nothing(
     session: Session, site: Site
 ) -> None:
-    names = drafts(session, site, 20)
-    every = timedelta(seconds=3)
-    timer = clock.Timer()
-    told = 0
+    names = drafts(session, site, 5)
+    intervals = 0
 
-    def noted_for_a_while(_: dict[str, Run]) -> bool:
-        nonlocal told
-        # A slow machine has taken fewer turns by then, and each run is to have a note.
-        if timer.elapsed() < timedelta(seconds=10) or told < len(names):
-            note(session, names[told % len(names)], f"note {told}")
-            told += 1
+    def is_over(_: dict[str, Run]) -> bool:
+        nonlocal intervals
+        if len(commits(site)) <= intervals or not all_recorded(session, names):
             return False
-        return all_pushed(session, names)
+        if intervals >= 3 and all_pushed(session, names):
+            return True
+        for number in range(2 if intervals < 3 else 0):
+            for name in names:
+                note(session, name, f"note {intervals}.{number}")
+        # A turn that has begun may not have read all of the notes: the rest waits its hour.
+        intervals += 1
+        frozen.tick(HOUR)
+        return False
 
-    watch_until(session, noted_for_a_while, every=every)
-    # The first goes at once; then one for each interval that has begun.
-    assert 3 <= len(commits(site)) <= timer.elapsed() / every + 1
+    with freeze_time(clock.now()) as frozen:
+        watch_until(session, is_over, every=HOUR)
+    # The first goes at once, then one for each interval, however many notes there are.
+    assert len(commits(site)) == intervals + 1
     for name in names:
         assert book(site, session, name) == render_at(session.ledger.history(name))
 
 
 def test_the_distance_is_kept_by_the_next_watch_too(session: Session, site: Site) -> None:
     names = drafts(session, site, 3)
-    watch_until(session, lambda _: all_pushed(session, names), every=HOUR)
-    note(session, names[0])
-    timer = clock.Timer()
-    watch_until(session, lambda _: timer.elapsed() > timedelta(seconds=2), every=HOUR)
-    assert not is_pushed(session, names[0])
-    assert len(commits(site)) == 1
+    with freeze_time(clock.now()) as frozen:
+        watch_until(session, lambda _: all_pushed(session, names), every=HOUR)
+        note(session, names[0])
+        frozen.tick(HOUR - timedelta(seconds=1))
+        timer = clock.Timer()
+        watch_until(session, lambda _: timer.elapsed() > timedelta(seconds=1), every=HOUR)
+        assert not is_pushed(session, names[0])
+        assert len(commits(site)) == 1
+        frozen.tick(timedelta(seconds=1))
+        watch_until(session, lambda _: is_pushed(session, names[0]), every=HOUR)
+    assert len(commits(site)) == 2
 
 
 def test_the_distance_is_kept_before_every_run_was_read(
@@ -171,7 +189,7 @@ def test_the_distance_is_kept_before_every_run_was_read(
     draft(session, tiny_contract(site, "aa"))
     monkeypatch.setattr(run_feed, "AT_ONCE", timedelta(0))
     timer = clock.Timer()
-    watch_until(session, lambda _: timer.elapsed() > timedelta(seconds=3), every=HOUR)
+    watch_until(session, lambda _: timer.elapsed() > timedelta(seconds=1), every=HOUR)
     assert not is_pushed(session, "aa")
     assert len(commits(site)) == 1
 
@@ -385,14 +403,16 @@ def test_a_push_without_an_answer_is_unknown_and_is_asked_about_and_not_repeated
     names = drafts(session, site, 2)
     remote = LostAnswer(session.adapters.git(str(site.remote), "main"))
     services = replace(session.services, outside=cast(Any, Through(session.adapters, remote)))
-    assert push_together(services, dict.fromkeys(names, 0)) == set()
+    now = clock.now()
+    with freeze_time(now):
+        assert push_together(services, dict.fromkeys(names, 0)) == set()
     for name in names:
         [unknown] = tries(session, name, EffectUnknown)
         [tried] = tries(session, name, EffectAttempted)
         assert unknown.key == tried.key
         assert unknown.key.startswith(f"logbook/{site.remote}#main:.agents/logbooks/{name}.md@")
-        # What the other side asked for is never undercut.
-        assert unknown.retry_at - clock.now() > timedelta(milliseconds=100)
+        # The other side asked for a second.
+        assert unknown.retry_at - now >= timedelta(seconds=1)
     assert push_together(services, dict.fromkeys(names, 0)) == set(names)
     assert len(commits(site)) == 1, "it was asked about, not repeated"
     for name in names:

@@ -34,6 +34,9 @@ OURS_HEAVY = (
     "watchkeeper.adapters.cli.common",
 )
 
+FROZEN = f"import freezegun; freezegun.freeze_time('2026-11-21 12:00').start(); {WATCHKEEPER}"
+"""The same at one time of day, which what is due or late is compared with."""
+
 PROGRAM = """
 import json, sys
 from watchkeeper.adapters.cli import run
@@ -93,7 +96,7 @@ def test_a_status_reads_rows_and_no_events(home: Path, tmp_path: Path) -> None:
     assert {run for run, _, _ in found} == {f"run-{n:05}" for n in range(RUNS)}
     answers = [
         subprocess.run(
-            [sys.executable, "-c", WATCHKEEPER, "status", "--json", "--home", str(path)],
+            [sys.executable, "-c", FROZEN, "status", "--json", "--home", str(path)],
             capture_output=True,
             timeout=60,
             check=True,

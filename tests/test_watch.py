@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from freezegun import freeze_time
 
 from tests.session import (
     DRI,
@@ -35,6 +36,7 @@ from watchkeeper.domain.rules.watch.commands import TakeWatch
 from watchkeeper.domain.run.effects import EffectFailed
 from watchkeeper.domain.run.ends import DecisionMade, FailureClassified
 from watchkeeper.domain.run.launch import InstanceEnded, LaunchRefused, LaunchRequested
+from watchkeeper.domain.run.outbox.outbox import wait_before
 from watchkeeper.domain.run.outbox.policy import Act
 from watchkeeper.domain.run.phases import Sealed
 from watchkeeper.domain.run.run import Run
@@ -303,8 +305,6 @@ def test_after_a_restart_what_is_due_is_checked_before_the_rest_is_read(
     run = session.ledger.run("zz")
     assert isinstance(run, Run)
     assert run.watch.next_due is not None
-    # What is not due at the start is begun in a later turn, and the only one waits for it below.
-    clock.sleep(run.watch.next_due - clock.now())
     stop = threading.Event()
     looked: list[str] = []
 
@@ -321,7 +321,9 @@ def test_after_a_restart_what_is_due_is_checked_before_the_rest_is_read(
                 stop.set()
 
     holder = holder_of(session.home, "watchkeeper")
-    Watcher(session.services, holder, Files()).run(stop)
+    # What is not due at the start is begun in a later turn, and the only one waits for it above.
+    with freeze_time(run.watch.next_due, tick=True):
+        Watcher(session.services, holder, Files()).run(stop)
     assert [slug for slug in dict.fromkeys(looked) if slug != "zz"] == ["aa", "bb", "cc"]
     assert looked[0] == "zz"
 
@@ -408,12 +410,14 @@ def test_a_crash_between_submit_and_record_never_makes_a_second_job(
 def test_a_failed_effect_waits_longer_each_time(session: Session, site: Site) -> None:
     approved(session, tiny_contract(site, "waits"))
     waits: list[timedelta] = []
-    for _ in range(4):
-        event = actions.next_failure(session.ledger.effects("waits"), "logbook", "no answer")
-        session.ledger.record_effects("waits", [event], SERVICE)
-        assert isinstance(event, EffectFailed)
-        waits.append(event.retry_at - clock.now())
-    assert waits == sorted(waits)
+    with freeze_time(clock.now()):
+        for _ in range(4):
+            event = actions.next_failure(session.ledger.effects("waits"), "logbook", "no answer")
+            session.ledger.record_effects("waits", [event], SERVICE)
+            assert isinstance(event, EffectFailed)
+            waits.append(event.retry_at - clock.now())
+    assert waits == [wait_before(attempt, 1.0) for attempt in (1, 2, 3, 4)]
+    assert waits == sorted(set(waits))
     assert waits[-1] > timedelta(seconds=10)
 
 
