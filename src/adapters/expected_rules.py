@@ -24,12 +24,10 @@ def not_expectable(names: Iterable[str]) -> list[tuple[int, str]]:
 def _expectation(name: str) -> str:
     """Return what was expected, and the nearest rules.
 
-    >>> _expectation("H33")
-    'a rule of a detector, H1 to H17; did you mean H3?'
-    >>> _expectation("not_training")
-    'a rule of a detector, H1 to H17; did you mean H3?'
-    >>> _expectation("pause")
-    'a rule of a detector, H1 to H17; docs/reference/rules.md lists them'
+    >>> [_expectation(name).partition("; ")[2] for name in ("H33", "not_training")]
+    ['did you mean H3?', 'did you mean H3?']
+    >>> _expectation("pause").partition("; ")[2]
+    'docs/reference/rules.md lists them'
     """
     expected = f"a rule of a detector, {EXPECTABLE[0]} to {EXPECTABLE[-1]}"
     numbered = [_NAMES[near] for near in near_names(name.strip(), _NAMES)]
