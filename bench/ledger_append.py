@@ -39,7 +39,8 @@ from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 from watchkeeper.ports.event_store import EventStore, Write
 from watchkeeper.services.ledger.group_commit import Committer
-from watchkeeper.services.ledger.ledger import Handled, Ledger, run_stream
+from watchkeeper.services.ledger.ledger import Handled, Ledger
+from watchkeeper.services.ledger.ledger_reader import run_stream
 
 WRITERS = 8
 SIZES = (1, 10, 100)

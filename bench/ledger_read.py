@@ -34,7 +34,8 @@ from watchkeeper.domain.values.check import Health
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 from watchkeeper.ports.event_store import EventStore
 from watchkeeper.services.ledger.fast_fold import fold_history
-from watchkeeper.services.ledger.ledger import Ledger, run_stream
+from watchkeeper.services.ledger.ledger import Ledger
+from watchkeeper.services.ledger.ledger_reader import run_stream
 from watchkeeper.services.ledger.partial_decode import NarrowReader
 
 SLUG = "bench"

@@ -16,6 +16,7 @@ from tests.plain_signals import parse_plain
 from bench.ledger_append import Found
 from bench.ledger_world import address, payload
 from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger
+from watchkeeper.adapters.store.recorder import recorder_of
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.domain.rules.operator.commands import Abandon
 from watchkeeper.domain.run.envelope import decode, encode
@@ -131,7 +132,7 @@ def _rows(events: tuple[tuple[str, bytes], ...]) -> list[StatusRow]:
 
 def _read(opened: OpenLedger) -> float:
     start = time.perf_counter()
-    for _ in Tailer(opened.recorder, opened.store).pages():
+    for _ in Tailer(recorder_of(opened.store), opened.store).pages():
         pass
     return time.perf_counter() - start
 
@@ -147,7 +148,8 @@ def _first_check(opened: OpenLedger) -> float:
     ledger = Ledger(opened.store, Scrubber(b"0" * 32))
     outside: Any = _Outside(asked)
     # A failure is tried again at once, so that the next start finds the same things due.
-    services = Services(ledger, opened.recorder, outside, _Nowhere(), "bench", draw=lambda: 0.0)
+    recorder = recorder_of(opened.store)
+    services = Services(ledger, recorder, outside, _Nowhere(), "bench", draw=lambda: 0.0)
     holder = Holder(principal="watchkeeper", host=f"bench-{uuid4().hex}", home="/bench")
     watcher = Watcher(services, holder, _Nowhere())
     start = time.perf_counter()
@@ -163,7 +165,7 @@ def _inbox(opened: OpenLedger, views: Path) -> float:
     start = time.perf_counter()
     Inbox(
         ledger,
-        opened.recorder,
+        recorder_of(opened.store),
         _Nowhere(),
         parse_plain,
         lambda: known_by(lambda: ViewsFile(views), opened.store),

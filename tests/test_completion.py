@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from bench.status import fill
+from bench.commands import fill
 from tests.every_row import every_row
 from tests.missing import cannot_have
 from watchkeeper.adapters.cli import COMMANDS, cli, run

@@ -21,7 +21,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.run.envelope import encode
 from watchkeeper.ports.event_store import Write
-from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.ledger.ledger_reader import run_stream
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LIMIT_S = 60

@@ -33,7 +33,7 @@ from watchkeeper.domain.values.check import Progress
 from watchkeeper.ports.event_store import Recorded, Write
 from watchkeeper.services.ledger import partial_decode
 from watchkeeper.services.ledger.fast_fold import fold_history, fold_stored
-from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.ledger.ledger_reader import run_stream
 
 BATCHES = (2, 5, 128)
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)

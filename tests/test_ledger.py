@@ -24,7 +24,8 @@ from watchkeeper.domain.values.people import Actor
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 from watchkeeper.ports.event_store import KeyReused, Write
 from watchkeeper.projections.status.writer import status_row
-from watchkeeper.services.ledger.ledger import Ledger, run_stream
+from watchkeeper.services.ledger.ledger import Ledger
+from watchkeeper.services.ledger.ledger_reader import run_stream
 
 KEY = b"k" * 16
 SECRET = "wandb_api_key=" + "0123456789abcdef" * 2 + "01234567"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.status import WATCHKEEPER, fill
+from bench.commands import WATCHKEEPER, fill
 from tests.command_line import Cli, written
 from tests.missing import cannot_have
 from tests.postgres import PostgresServer

@@ -22,7 +22,7 @@ from watchkeeper.domain.run.envelope import Envelope, Undecodable, decode, encod
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.registry import type_of
 from watchkeeper.ports.event_store import READ_PAGE, EventStore, Recorded, Write
-from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.ledger.ledger_reader import run_stream
 from watchkeeper.services.ledger.partial_decode import NarrowReader
 
 CHECK = "run.check_recorded.1"

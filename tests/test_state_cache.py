@@ -27,7 +27,8 @@ from watchkeeper.ports.event_store import (
     VersionConflict,
 )
 from watchkeeper.services.ledger.group_commit import Committer
-from watchkeeper.services.ledger.ledger import Ledger, run_stream
+from watchkeeper.services.ledger.ledger import Ledger
+from watchkeeper.services.ledger.ledger_reader import run_stream
 from watchkeeper.services.ledger.optimistic_retry import AGAIN_MAX
 from watchkeeper.services.ledger.state_cache import StateCache
 

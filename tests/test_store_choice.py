@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.status import fill
+from bench.commands import fill
 from tests.command_line import Cli, written
 from tests.postgres import PostgresServer, free_port
 from tests.session import data_of, phase_of, requested, runs_of, watch_until

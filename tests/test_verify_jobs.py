@@ -23,7 +23,8 @@ from tests.training import Site
 from watchkeeper.adapters import auditing
 from watchkeeper.adapters.auditing import audit_home
 from watchkeeper.adapters.cli import sealing
-from watchkeeper.adapters.cli.common import Session, store_of
+from watchkeeper.adapters.cli.common import Session
+from watchkeeper.adapters.cli.reader import store_of
 from watchkeeper.adapters.home import create_home, open_home
 from watchkeeper.adapters.ledger_choice import VARIABLE
 from watchkeeper.adapters.store import parts

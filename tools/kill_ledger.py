@@ -30,9 +30,10 @@ import psycopg
 from killing.ledger_points import HELD
 from killing.ledger_victim import KNOWN, NEVER, POINTS, answered_path, live
 from watchkeeper import clock
-from watchkeeper.adapters.store.choosing import open_ledger, verify_ledger
+from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_schema import marks_of
+from watchkeeper.adapters.store.verify import verify_ledger
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.ports.views import BuildState
 from watchkeeper.projections.status.live_row import live_rows

@@ -18,6 +18,7 @@ from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.ledger_choice import chosen_store
 from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.store.choosing import open_ledger, read_at_rest
+from watchkeeper.adapters.store.recorder import recorder_of
 from watchkeeper.domain.run.registry import UPCASTS, type_of
 from watchkeeper.domain.values.cloud_event import CloudEvent
 from watchkeeper.ports.event_store import EventStore
@@ -107,7 +108,7 @@ def _stream(
         unknown = _unknown(ledger.store, runs, follow)
         for sentence in unknown if follow else ():
             warn(sentence)
-        tailer = Tailer(ledger.recorder, ledger.store, after=first)
+        tailer = Tailer(recorder_of(ledger.store), ledger.store, after=first)
         while not stop.is_set():
             for page in tailer.pages():
                 for row in page:

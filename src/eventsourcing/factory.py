@@ -22,6 +22,7 @@ from watchkeeper.adapters.home import Home, HomeProblem, open_home
 from watchkeeper.adapters.ledger_choice import chosen_store
 from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger
 from watchkeeper.adapters.store.library import LedgerAggregateRecorder, library_errors
+from watchkeeper.adapters.store.recorder import recorder_of
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber, known_secrets
 from watchkeeper.eventsourcing.mapper import Mapper
 from watchkeeper.eventsourcing.recorder import LedgerRecorder
@@ -109,7 +110,9 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
     def application_recorder(self) -> LedgerRecorder:
         """Return the recorder of the home's ledger."""
         with self._lock:
-            return LedgerRecorder(self.opened.recorder, self.ledger if self.writes else None)
+            return LedgerRecorder(
+                recorder_of(self.opened.store), self.ledger if self.writes else None
+            )
 
     def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
         """Return the same without notification ids.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.reading.signatures import causes, guards, marks
 from watchkeeper.domain.reading.signatures.model import (
     OUTLOOKS,
     Label,
@@ -21,7 +21,7 @@ def signature_page(generated: str) -> str:
     Args:
         generated: The sentence that names the generator of the page.
     """
-    answers = [one for one in CAUSES if one.scope is Scope.TEXT]
+    answers = [one for one in causes() if one.scope is Scope.TEXT]
     parts = [
         "# Signatures\n",
         generated,
@@ -31,12 +31,12 @@ def signature_page(generated: str) -> str:
         "one line, letters of either case.\n",
     ]
     for label in Label:
-        known = [one for one in (*CAUSES, *MARKS) if one.label is label and one not in answers]
+        known = [one for one in (*causes(), *marks()) if one.label is label and one not in answers]
         if known:
             parts += [f"## {label.value}\n", f"Outlook: `{OUTLOOKS[label].value}`.\n"]
             parts += _signature_rows(known)
     parts += ["## Harmless\n", "Taken out before a line is read, or dismissing the line.\n"]
-    parts += _signature_rows(GUARDS)
+    parts += _signature_rows(guards())
     parts += ["## Answered\n", "A later line that answers earlier ones.\n"]
     return "\n".join(parts + _signature_rows(answers))
 

@@ -26,7 +26,7 @@ from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.listening import read_reported
 from watchkeeper.adapters.pubsub import consumer as consuming
 from watchkeeper.adapters.pubsub.consumer import Consumer
-from watchkeeper.adapters.store.choosing import verify_ledger
+from watchkeeper.adapters.store.verify import verify_ledger
 from watchkeeper.domain.rules.launch.commands import DraftRun
 from watchkeeper.domain.run.signal_box import SIGNALS
 from watchkeeper.services.signals.inbound import Inbox

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.status import fill
+from bench.commands import fill
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.cli.remote import ServerSaid

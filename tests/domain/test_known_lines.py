@@ -10,7 +10,7 @@ from bench.triage import CORPUS, samples_of
 from bench.triage_logs import FAILURE, SHAPES
 from tests.domain.test_shapes import HARMLESS
 from tests.domain.test_signatures import BEHIND_A_NUMBER, LINES, PLAIN
-from watchkeeper.domain.reading.signatures import SIGNATURES, scanner
+from watchkeeper.domain.reading.signatures import scanner, signatures
 from watchkeeper.domain.reading.signatures.alternatives import Alternatives
 from watchkeeper.domain.reading.signatures.expressions import FLAGS, Expression
 from watchkeeper.domain.reading.signatures.known_lines import KnownLines, folded
@@ -24,6 +24,8 @@ from watchkeeper.domain.reading.signatures.shapes import (
     takes_any_digit,
     with_any_digit,
 )
+
+SIGNATURES = signatures()
 
 CODES = [0, 1, 9, 15, 31, 48, 63, 79, 94, 100, 137, 139, 143, 401, 403, 404, 429, 500, 502, 503]
 """Numbers of which expressions know some."""

@@ -8,8 +8,8 @@ from watchkeeper.domain.reading.progress.progress import (
     StartupProof,
     parse_progress,
     parse_startup,
-    render_progress,
 )
+from watchkeeper.domain.values.check import render_progress
 
 LEVANTER = (
     "I20260425 09:16:05 140653047138112 tqdm_loggable.tqdm_logging Progress on:train "

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.every_row import every_row
-from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
+from watchkeeper.domain.reading.signatures import causes, guards, marks, signatures
 from watchkeeper.domain.reading.signatures.literals import UnreadPattern, branches_of, literals_of
 from watchkeeper.domain.reading.signatures.loading import parsed
 from watchkeeper.domain.reading.signatures.matcher import BEHIND, Matcher, matcher
@@ -22,6 +22,11 @@ from watchkeeper.domain.reading.signatures.model import (
 from watchkeeper.domain.reading.triage.claiming import claims_in
 from watchkeeper.domain.reading.triage.log_verdict import triage_text
 from watchkeeper.domain.values.causes import Outlook
+
+CAUSES = causes()
+GUARDS = guards()
+MARKS = marks()
+SIGNATURES = signatures()
 
 FLAGS = re.IGNORECASE | re.ASCII
 PLAIN = Matcher(plainly=True)

@@ -6,14 +6,13 @@ from tests.domain.samples import check_of, exited, job, killed, node_lost
 from tests.every_row import every_row
 from watchkeeper.domain.reading.triage.classify import (
     classify,
-    describe_end,
     fingerprint,
     last_error_line,
 )
 from watchkeeper.domain.reading.triage.volatile import normalise
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.causes import Outlook
-from watchkeeper.domain.values.exits import exit_facts
+from watchkeeper.domain.values.exits import describe_end, exit_facts
 
 TRACEBACK = ("Traceback (most recent call last):", "ValueError: loss is not finite at step 1100")
 

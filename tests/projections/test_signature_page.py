@@ -8,8 +8,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from watchkeeper.adapters.yaml_document import parse_yaml
-from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.reading.signatures import causes, guards, marks
 from watchkeeper.projections.signature_page import signature_page
+
+CAUSES = causes()
+GUARDS = guards()
+MARKS = marks()
 
 _PIPE = re.compile(r"(?<!\\)\|")
 

@@ -13,7 +13,7 @@ from killing.victim import answers_path, event_digest
 from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.demo.scene import Scene
 from watchkeeper.adapters.ledger_choice import store_of_home
-from watchkeeper.adapters.store.choosing import verify_ledger
+from watchkeeper.adapters.store.verify import verify_ledger
 from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
 from watchkeeper.domain.run.seal import RunSealed
 from watchkeeper.domain.run.watch import CheckRecorded

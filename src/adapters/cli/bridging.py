@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Leave, json_errors
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.cli.watching import stop_signals
 from watchkeeper.adapters.ray.bridge import Bridge, Counts, run, run_once
 from watchkeeper.adapters.ray.job_poll import Poller

@@ -7,14 +7,11 @@ from pathlib import Path
 import click
 
 from watchkeeper import clock
+from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
 from watchkeeper.adapters.checkpoints.sizes import Size, measure
-from watchkeeper.adapters.cli.common import (
-    home_option,
-    json_errors,
-    known_run,
-    open_session,
-    say,
-)
+from watchkeeper.adapters.cli.leaving import json_errors
+from watchkeeper.adapters.cli.options import home_option, say
+from watchkeeper.adapters.cli.reader import known_run, open_reader
 from watchkeeper.domain.rules.ends.recovery import is_good
 from watchkeeper.domain.rules.health.seen_checkpoints import is_own_checkpoint
 from watchkeeper.domain.run.bad_numbers import bad_from
@@ -25,7 +22,7 @@ from watchkeeper.domain.values.basic import CheckpointFacts
 from watchkeeper.domain.values.contract.contract import Contract, checkpoint_root_of
 from watchkeeper.ports.event_store import EventStore
 from watchkeeper.projections.figures import count, elapsed
-from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.ledger.ledger_reader import run_stream
 from watchkeeper.services.ledger.partial_decode import NarrowReader
 
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -40,11 +37,11 @@ _HEADS = ("step", "kind", "state", "judged", "lineage", "size", "age", "use")
 @json_errors
 def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
     """List RUN's checkpoints as they are now, in numeric order, with what stands against each."""
-    with open_session(home, reading=True) as session:
+    with open_reader(home) as session:
         known = known_run(session.ledger, run)
         contract = contract_of(known)
         root = checkpoint_root_of(contract)
-        listed = session.adapters.checkpoints(contract).list_checkpoints(root).checkpoints
+        listed = FsspecCheckpoints().list_checkpoints(root).checkpoints
         paths = [one.path for one in listed]
         sizes = [None for _ in paths] if no_sizes else measure(paths)
         validated = _validated(session.ledger.store, run)

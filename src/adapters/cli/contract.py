@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from watchkeeper.adapters.cli.common import Leave, json_errors, say
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import say
 from watchkeeper.adapters.contracts.example import FILL_IN, example_contract
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.contracts.schema import contract_schema

@@ -18,19 +18,13 @@ from typing import Any
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    Session,
-    handle,
-    holder_of,
-    not_refused,
-    open_session,
-    say,
-    store_of,
-)
+from watchkeeper.adapters.cli.common import Session, handle, holder_of, not_refused, open_session
 from watchkeeper.adapters.cli.demo_closing import closing_words, summary_of
+from watchkeeper.adapters.cli.leaving import Leave
 from watchkeeper.adapters.cli.narrator import Say, narrated
+from watchkeeper.adapters.cli.options import say
 from watchkeeper.adapters.cli.progress_output import Output
+from watchkeeper.adapters.cli.reader import store_of
 from watchkeeper.adapters.cli.storing import given_store
 from watchkeeper.adapters.cli.watching import idle, log_to, stop_signals
 from watchkeeper.adapters.contracts.file import read_contract

@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from watchkeeper.adapters.cli.common import (
-    Session,
-    name_of_ledger,
-)
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.cli.progress_output import Output
+from watchkeeper.adapters.cli.reader import name_of_ledger
 from watchkeeper.adapters.demo.scene import (
     RUN,
     Scene,

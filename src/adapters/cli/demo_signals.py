@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from watchkeeper.adapters.cli.common import Leave, Session
+from watchkeeper.adapters.cli.common import Session
+from watchkeeper.adapters.cli.leaving import Leave
 from watchkeeper.adapters.cli.listening import listening
 from watchkeeper.adapters.cli.publishing import chosen, published
 from watchkeeper.adapters.demo.scene import RUN, Heard, Scene

@@ -5,17 +5,9 @@ from pathlib import Path
 import click
 
 from watchkeeper.adapters.bad_input import visible
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    Session,
-    actor_option,
-    home_option,
-    json_errors,
-    open_session,
-    refusal,
-    say,
-    who,
-)
+from watchkeeper.adapters.cli.common import Session, open_session, refusal, who
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.signals import SignalsDismissed
 from watchkeeper.domain.values.people import Actor

@@ -8,15 +8,10 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    home_option,
-    json_errors,
-    known_run,
-    open_session,
-    say,
-)
-from watchkeeper.adapters.policy_file import read_policy
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import home_option, say
+from watchkeeper.adapters.cli.reader import known_run, open_reader
+from watchkeeper.adapters.load import load
 from watchkeeper.domain.rules.whatif.rejudging import rejudge
 from watchkeeper.domain.run.run import contract_of
 from watchkeeper.projections.explained_event import to_explain
@@ -38,7 +33,7 @@ def why(run: str, seq: int | None, rule: bool, home: Path, as_json: bool) -> Non
     explained, else the newest decision, finding or block, else the newest check. A success is
     followed by the end before it.
     """
-    with open_session(home, reading=True) as session:
+    with open_reader(home) as session:
         known = known_run(session.ledger, run)
         history = session.ledger.history(run)
         if seq is not None and seq > len(history):
@@ -73,9 +68,9 @@ def whatif(run: str, policy: Path, home: Path, as_json: bool) -> None:
     otherwise in any case. RUN's contract file is taken for its policy as it is today; an empty FILE
     asks for the second alone. A key that cannot be tried on recorded checks is refused.
     """
-    with open_session(home, reading=True) as session:
+    with open_reader(home) as session:
         known = known_run(session.ledger, run)
-        tried = read_policy(policy, contract_of(known))
+        tried = load("policy_file", "read_policy")(policy, contract_of(known))
         history = session.ledger.history(run)
         own = rejudge(run, history)
         found = compared(own, rejudge(run, history, tried.change) if tried.change else own)

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO
 
-from watchkeeper.adapters.cli.common import Leave
+from watchkeeper.adapters.cli.leaving import Leave
 from watchkeeper.services.ledger.import_ import Line
 from watchkeeper.services.ledger.replay import History
 

@@ -8,20 +8,17 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
-    Leave,
     act_if_alone,
-    actor_option,
     handle,
     holder_of,
-    home_option,
-    json_errors,
-    known_run,
     not_refused,
     open_session,
     refusal,
-    say,
     who,
 )
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.expected_rules import not_expectable
 from watchkeeper.adapters.home import is_watched
 from watchkeeper.adapters.near import did_you_mean

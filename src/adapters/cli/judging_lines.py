@@ -10,7 +10,6 @@ import click
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.json_lines import answer_each, lines_option, opened
 from watchkeeper.adapters.judge.lines import Answer, answer_line
-from watchkeeper.domain.reading.progress.progress import render_progress
 from watchkeeper.domain.rules.ends.claim_strength import cause_claim, outlook_claim
 from watchkeeper.domain.rules.whatif.judging import (
     Judged,
@@ -21,6 +20,7 @@ from watchkeeper.domain.rules.whatif.judging import (
 )
 from watchkeeper.domain.run.ends import FailureClassified
 from watchkeeper.domain.run.run import contract_of
+from watchkeeper.domain.values.check import render_progress
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber, known_secrets
 
 LINE_MAX = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ from typing import Any
 from watchkeeper import clock
 from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.views_file import FILE, glance
-from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.ports.event_store import EventStore, StoreFailure
 from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.projections.views.lag import Lag, lag_document, lags, silent
 
@@ -43,6 +43,16 @@ def read_lags(
     builds, parked, beats = seen
     waiting = Counter(one.build for one in parked)
     return lags(builds, waiting, newest(), recorded_at, clock.now(), followed=bool(beats))
+
+
+def lags_of(store: EventStore, folder: Path) -> list[Lag]:
+    """Return the lag of each view in a folder behind an open ledger, for any store."""
+
+    def recorded_at(position: int) -> datetime | None:
+        found = store.read_all(after=position, limit=1)
+        return time_recorded(found[0].state) if found else None
+
+    return read_lags(folder, store.newest, recorded_at)
 
 
 def view_problems(home: Path, found: list[Lag]) -> list[str]:

@@ -7,21 +7,17 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
-    Leave,
     Session,
     act_if_alone,
-    actor_option,
     handle,
-    home_option,
-    json_errors,
-    known_run,
-    leave_quietly,
     not_refused,
     open_session,
     refusal,
-    say,
     who,
 )
+from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch
 from watchkeeper.domain.rules.launch.gate.gate import blocks

@@ -7,19 +7,13 @@ from typing import Any
 import click
 
 from watchkeeper.adapters.cli import ledger_figures, ledger_files, ledger_replay
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    Session,
-    home_option,
-    json_errors,
-    leave_quietly,
-    open_session,
-    say,
-)
-from watchkeeper.adapters.cli.lagging import view_problems
+from watchkeeper.adapters.cli.common import Session, open_session
+from watchkeeper.adapters.cli.lagging import lags_of, view_problems
+from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
+from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
-from watchkeeper.adapters.cli.viewing import HOLDER, lags_of, views_of, views_to_read
+from watchkeeper.adapters.cli.viewing import HOLDER, views_of, views_to_read
 from watchkeeper.adapters.views_copy import readable
 from watchkeeper.ports.views import Build, BuildState, Parked
 from watchkeeper.projections.figures import count
@@ -51,7 +45,7 @@ def projections(home: Path, as_json: bool) -> None:
         readable(session.home.path, at_rest=session.at_rest) as folder,
     ):
         newest = session.ledger.store.newest()
-        found = lags_of(session, folder)
+        found = lags_of(session.ledger.store, folder)
         wrong = _wrong(folder, found)
         shape = live_shape(session.ledger.store.status_rows())
     known = {one.title: one for one in PROJECTIONS}
@@ -108,7 +102,7 @@ def catch_up_command(home: Path, as_json: bool) -> None:
     with open_session(home) as session, views_of(session) as views:
         ledger_figures.level(session, views, as_json)
         newest = session.ledger.store.newest()
-        wrong = _wrong(session.home.path, lags_of(session, session.home.path))
+        wrong = _wrong(session.home.path, lags_of(session.ledger.store, session.home.path))
     lines = [f"every view is level at event {newest:,}", *(f"  wrong  {text}" for text in wrong)]
     say(as_json, {"newest": newest, "wrong": wrong}, "\n".join(lines[1:] if wrong else lines))
     if wrong:

@@ -8,14 +8,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    Session,
-    home_option,
-    json_errors,
-    open_session,
-    say,
-)
+from watchkeeper.adapters.cli.common import Session, open_session
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.cli.viewing import views_to_read

@@ -8,16 +8,12 @@ from typing import Any
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    home_option,
-    json_errors,
-    open_session,
-    say,
-    store_of,
-)
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.cli.export_file import reading, writing
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.progress import progress
+from watchkeeper.adapters.cli.reader import store_of
 from watchkeeper.adapters.cli.viewing import HOLDER, views_of
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.ledger_choice import postgres_part

@@ -6,15 +6,10 @@ from pathlib import Path
 
 import click
 
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    home_option,
-    json_errors,
-    leave_quietly,
-    open_session,
-    say,
-)
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.cli.export_file import reading, spare
+from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
+from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.domain.rules.whatif.rejudging import rejudge

@@ -9,7 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Leave, Session
+from watchkeeper.adapters.cli.common import Session
+from watchkeeper.adapters.cli.leaving import Leave
 from watchkeeper.adapters.cli.viewing import views_of
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.load import load

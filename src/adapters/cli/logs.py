@@ -7,14 +7,10 @@ from pathlib import Path
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    home_option,
-    json_errors,
-    known_run,
-    open_session,
-    say,
-)
+from watchkeeper.adapters.cli.common import open_session
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import home_option, say
+from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.domain.reading.signatures.scanner import failure_lines
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.basic import LIVE, JobState

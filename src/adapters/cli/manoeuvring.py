@@ -6,19 +6,10 @@ from pathlib import Path
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    act_if_alone,
-    actor_option,
-    handle,
-    home_option,
-    json_errors,
-    known_run,
-    not_refused,
-    open_session,
-    say,
-    who,
-)
+from watchkeeper.adapters.cli.common import act_if_alone, handle, not_refused, open_session, who
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.domain.rules.operator.commands import RequestRelaunch
 from watchkeeper.domain.run.ends import DecisionMade

@@ -9,18 +9,10 @@ from typing import Literal
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    act_if_alone,
-    actor_option,
-    handle,
-    home_option,
-    json_errors,
-    known_run,
-    open_session,
-    say,
-    who,
-)
+from watchkeeper.adapters.cli.common import act_if_alone, handle, open_session, who
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.load import load

@@ -8,19 +8,16 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
-    Leave,
     Session,
     act_if_alone,
-    actor_option,
     handle,
-    home_option,
-    json_errors,
-    known_run,
     open_session,
     refusal,
-    say,
     who,
 )
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.domain.rules.permits.commands import (
     GiveConsent,
     GrantStandingWaiver,

@@ -4,7 +4,8 @@ import re
 
 import click
 
-from watchkeeper.adapters.cli.common import Leave, json_errors, leave_quietly, say
+from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
+from watchkeeper.adapters.cli.options import say
 from watchkeeper.adapters.gcp.commands import making, shell
 from watchkeeper.adapters.gcp.plan import Settings, plan
 from watchkeeper.adapters.gcp.rendering import as_commands, as_rows, as_text, subject

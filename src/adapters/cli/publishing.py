@@ -9,7 +9,8 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from watchkeeper.adapters.cli.common import Leave, Session
+from watchkeeper.adapters.cli.common import Session
+from watchkeeper.adapters.cli.leaving import Leave
 from watchkeeper.adapters.targets.address import TargetMistake, targets
 from watchkeeper.ports.sources import EventTarget, Unavailable
 from watchkeeper.services.outbox.subscriptions import publishing

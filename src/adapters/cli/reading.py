@@ -12,14 +12,9 @@ from zoneinfo import ZoneInfo
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    home_option,
-    json_errors,
-    known_run,
-    open_session,
-    say,
-)
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import home_option, say
+from watchkeeper.adapters.cli.reader import known_run, open_reader
 from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.load import load
 from watchkeeper.domain.run.run import contract_of
@@ -108,7 +103,7 @@ def events(
         rows = _last([row for row in asked if wanted(row)], last)
         _list(as_json, run, rows, rows)
         return
-    with open_session(home, reading=True) as session:
+    with open_reader(home) as session:
         head = known_run(session.ledger, run).version
         begin = max(after, head - last) if last and not wanted.some else after
         history = session.ledger.history(run, after=begin)
@@ -167,7 +162,7 @@ def _list(
 @json_errors
 def logbook(run: str, moment: str | None, home: Path, as_json: bool) -> None:
     """Print RUN's logbook, now or as it stood after event SEQ or at TIME (ISO 8601)."""
-    with open_session(home, reading=True) as session:
+    with open_reader(home) as session:
         known = known_run(session.ledger, run)
         version, at = _moment(moment, contract_of(known).timezone, known.version)
         text = render_at(session.ledger.history(run), version=version, at=at).decode()

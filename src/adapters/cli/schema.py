@@ -4,7 +4,8 @@ import json
 
 import click
 
-from watchkeeper.adapters.cli.common import Leave, json_errors, say
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import say
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.near import near_names
 from watchkeeper.domain.run.registry import type_of

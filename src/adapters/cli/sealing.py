@@ -9,26 +9,17 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.auditing import audit_home
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    act_if_alone,
-    actor_option,
-    home_option,
-    json_errors,
-    known_run,
-    leave_quietly,
-    not_refused,
-    open_session,
-    say,
-    store_of,
-    who,
-)
+from watchkeeper.adapters.cli.common import act_if_alone, not_refused, open_session, who
+from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
 from watchkeeper.adapters.cli.manoeuvring import step_of
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
 from watchkeeper.adapters.cli.progress import progress
+from watchkeeper.adapters.cli.reader import known_run, store_of
 from watchkeeper.adapters.home import Home, open_home
 from watchkeeper.adapters.processes import ProcessLost, cores
-from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger, read_at_rest, verify_ledger
+from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger, read_at_rest
 from watchkeeper.adapters.store.parts import Jobs
+from watchkeeper.adapters.store.verify import verify_ledger
 from watchkeeper.adapters.views_copy import readable
 from watchkeeper.adapters.views_file import FILE, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile

@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from watchkeeper.adapters.cli.common import Leave
+from watchkeeper.adapters.cli.leaving import Leave
 from watchkeeper.adapters.second_reader import (
     LIMIT_DEFAULT,
     ProgramReader,

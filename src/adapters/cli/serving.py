@@ -10,21 +10,15 @@ from pathlib import Path
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    Session,
-    holder_of,
-    home_option,
-    json_errors,
-    open_session,
-    say,
-)
+from watchkeeper.adapters.cli.common import Session, holder_of, open_session
 from watchkeeper.adapters.cli.deliveries import late_deliveries
-from watchkeeper.adapters.cli.lagging import view_problems
+from watchkeeper.adapters.cli.lagging import lags_of, view_problems
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
+from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
 from watchkeeper.adapters.cli.second_reading import reader_of, second_reader_options
-from watchkeeper.adapters.cli.viewing import lags_of, viewed
+from watchkeeper.adapters.cli.viewing import viewed
 from watchkeeper.adapters.cli.watching import log_to, stop_signals
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.adapters.rpc.server import LISTEN_DEFAULT, application, is_loopback, served
@@ -178,6 +172,6 @@ def _problems(session: Session, last: clock.Timer) -> Callable[[], list[str]]:
 
 def _view_problems(session: Session) -> list[str]:
     try:
-        return view_problems(session.home.path, lags_of(session, session.home.path))
+        return view_problems(session.home.path, lags_of(session.ledger.store, session.home.path))
     except (ViewsFailure, StoreFailure) as error:
         return [f"views: {error}"]

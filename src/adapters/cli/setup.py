@@ -11,25 +11,13 @@ from pathlib import Path
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    Session,
-    actor_option,
-    holder_of,
-    home_option,
-    json_errors,
-    leave_quietly,
-    name_of_ledger,
-    open_session,
-    say,
-    store_of,
-    who,
-)
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
-from watchkeeper.adapters.cli.lagging import view_problems
+from watchkeeper.adapters.cli.lagging import lags_of, view_problems
+from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
 from watchkeeper.adapters.cli.locking import why_locked
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.reader import ReadSession, name_of_ledger, opened, store_of
 from watchkeeper.adapters.cli.storing import given_store, store_named
-from watchkeeper.adapters.cli.viewing import lags_of
 from watchkeeper.adapters.home import (
     Home,
     create_home,
@@ -49,23 +37,21 @@ from watchkeeper.adapters.ledger_choice import (
 )
 from watchkeeper.adapters.ledger_gone import found_remains, no_ledger
 from watchkeeper.adapters.listening import read_reported, sentence
+from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.failures import failure, not_writable
-from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
-from watchkeeper.domain.rules.health.freshness import stale_since
-from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.run.envelope import Undecodable, decode
 from watchkeeper.domain.run.outbox.policy import is_public
 from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.signal_box import KEPT_MAX
 from watchkeeper.ports.event_store import StoreFailure
 from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.status.fleet import LATE_AFTER
 from watchkeeper.projections.status.limits import long_histories
 from watchkeeper.projections.status.screen import Fleet, fleet
-from watchkeeper.services.ledger.ledger import run_stream
-from watchkeeper.services.signals.inbound import KEPT_MAX
+from watchkeeper.services.ledger.ledger_reader import LedgerReader, run_stream
 
 DISK_FREE_MIN = 0.05
 """Free share of the disk below which `doctor` warns. A full disk stops the watch."""
@@ -145,13 +131,15 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
         checks.append(("ledger", False, wrong))
     else:
         try:
-            with open_session(home) as session:
+            with opened(place) as found:
+                session = ReadSession(place, found.at_rest, LedgerReader(found.store))
                 runs = count(len(session.ledger.slugs()), "run")
                 held = why_locked(session.ledger.store)
                 checks.append(("ledger", not held, held or f"{where}, {runs}"))
                 checks += _watch_checks(session)
-                if record:
-                    checks.append(("recorded", True, _recorded(session, principal)))
+            if record:
+                recorded = load("cli.watching", "record_stale")(home, principal)
+                checks.append(("recorded", True, recorded))
         except StoreFailure as error:
             # Any error that makes the ledger unusable is a problem of the home. `verify` finds
             # out whether bytes are wrong, and which.
@@ -197,7 +185,7 @@ def _made_ledger(home: Home) -> tuple[Home, str]:
     return home, name if kind == "sqlite" else f"{name}, {runs}"
 
 
-def _watch_checks(session: Session) -> list[tuple[str, bool, str]]:
+def _watch_checks(session: ReadSession) -> list[tuple[str, bool, str]]:
     """Check what the status rows show. The rows must be readable."""
     seen = fleet(session.ledger.store.status_rows(), clock.now())
     live = [view.run for view in seen.runs if view.row is not None and view.row["due"]]
@@ -218,7 +206,7 @@ def _watch_checks(session: Session) -> list[tuple[str, bool, str]]:
     ]
 
 
-def _not_tried(session: Session, seen: Fleet) -> list[str]:
+def _not_tried(session: ReadSession, seen: Fleet) -> list[str]:
     """Return overdue logbooks that the watch never tried to push."""
     found: list[str] = []
     for view in seen.runs:
@@ -244,21 +232,21 @@ def _not_tried(session: Session, seen: Fleet) -> list[str]:
     return found
 
 
-def _publish_checks(session: Session) -> list[tuple[str, bool, str]]:
+def _publish_checks(session: ReadSession) -> list[tuple[str, bool, str]]:
     """Check how far the last watch's targets lag; no checks if it did not publish."""
     used = [one for one in read_deliveries(session.home.path) if one.active]
     if not used:
         return []
     late = late_deliveries(session.home.path, clock.now())
-    newest = session.recorder.max_notification_id() or 0
+    newest = session.ledger.store.newest()
     progress = [f"{one.target}: {count(newest - one.position, 'event')} to go" for one in used]
     return [("publish", not late, "; ".join(late or progress))]
 
 
-def _view_checks(session: Session) -> list[tuple[str, bool, str]]:
+def _view_checks(session: ReadSession) -> list[tuple[str, bool, str]]:
     """Check how far the views lag behind the ledger; no checks if no watch built any."""
     try:
-        found = lags_of(session, session.home.path)
+        found = lags_of(session.ledger.store, session.home.path)
         wrong = view_problems(session.home.path, found)
     except ViewsFailure as error:
         return [("views", False, str(error))]
@@ -268,7 +256,7 @@ def _view_checks(session: Session) -> list[tuple[str, bool, str]]:
     return [("views", not wrong, "; ".join(wrong or states))]
 
 
-def _source_checks(session: Session) -> list[tuple[str, bool, str]]:
+def _source_checks(session: ReadSession) -> list[tuple[str, bool, str]]:
     """Check the subscriptions that the newest watch reads, or read before it ended."""
     listening = read_reported(session.home.path)
     if listening is None:
@@ -276,7 +264,7 @@ def _source_checks(session: Session) -> list[tuple[str, bool, str]]:
     return [("signals", *sentence(source, listening, clock.now())) for source in listening.sources]
 
 
-def _box_checks(session: Session) -> list[tuple[str, bool, str]]:
+def _box_checks(session: ReadSession) -> list[tuple[str, bool, str]]:
     """Check signals that wait for a person. Only signals without further retries are a problem."""
     try:
         box = session.ledger.box()
@@ -292,22 +280,6 @@ def _box_checks(session: Session) -> list[tuple[str, bool, str]]:
         more = "" if few else f"; only the newest {KEPT_MAX} are tried again"
         found.append(("signals", few, says + more))
     return found
-
-
-def _recorded(session: Session, principal: str | None) -> str:
-    """Record every stale monitor with `doctor` as the reporter, and name the runs."""
-    actor = who(session.home, principal)
-    reporter = holder_of(session.home, f"doctor:{actor.principal}")
-    reported: list[str] = []
-    for slug in session.ledger.slugs():
-        run = session.ledger.run(slug)
-        if not isinstance(run, Run) or stale_since(run, clock.now()) is None:
-            continue
-        command = ReportStaleMonitor(now=clock.now(), actor=actor, reporter=reporter)
-        outcome = session.ledger.handle(slug, command)
-        if not isinstance(outcome, Refused) and outcome.events:
-            reported.append(slug)
-    return f"monitor stale: {', '.join(reported)}" if reported else "nothing new to record"
 
 
 def _ledger_problem(path: Path) -> str:

@@ -11,20 +11,12 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.bad_input import visible
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    Session,
-    actor_option,
-    home_option,
-    json_errors,
-    known_run,
-    open_session,
-    refusal,
-    say,
-    who,
-)
+from watchkeeper.adapters.cli.common import Session, open_session, refusal, who
 from watchkeeper.adapters.cli.dismissing import dismiss, human
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.cli.listening import inbox_of
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.messages_file import read_messages
@@ -49,7 +41,7 @@ from watchkeeper.projections.status.signal_rows import (
     quarantine_rows,
     signal_rows,
 )
-from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.ledger.ledger_reader import run_stream
 from watchkeeper.services.signals.inbound import Outcome
 
 FILE_BYTES_MAX = 100_000_000

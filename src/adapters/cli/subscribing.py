@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from watchkeeper.adapters.cli.common import Leave, home_option, json_errors
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import home_option
 from watchkeeper.adapters.cli.storing import given_store
 from watchkeeper.adapters.cli.watching import stop_signals
 from watchkeeper.adapters.subscriptions import (

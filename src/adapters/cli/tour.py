@@ -15,7 +15,8 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run as run_command
-from watchkeeper.adapters.cli.common import Leave, Session
+from watchkeeper.adapters.cli.common import Session
+from watchkeeper.adapters.cli.leaving import Leave
 from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.demo.scene import RUN, STEPS, Scene
 from watchkeeper.adapters.principals import add_human

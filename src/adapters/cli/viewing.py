@@ -4,16 +4,12 @@ import logging
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import datetime
-from pathlib import Path
 
 from watchkeeper.adapters.cli.common import Session
-from watchkeeper.adapters.cli.lagging import read_lags, time_recorded
 from watchkeeper.adapters.views_copy import readable
 from watchkeeper.adapters.views_file import FILE, ViewsFile
 from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.projections.views.catalogue import PROJECTIONS
-from watchkeeper.projections.views.lag import Lag
 from watchkeeper.services.views.worker import tailing
 
 _LOG = logging.getLogger(__name__)
@@ -63,14 +59,3 @@ def views_to_read(session: Session) -> Generator[ViewsFile, None, None]:
     where = readable(session.home.path, at_rest=session.at_rest)
     with where as folder, ViewsFile(folder / FILE) as views:
         yield views
-
-
-def lags_of(session: Session, folder: Path) -> list[Lag]:
-    """Return the lag of each view in a folder behind an open home's ledger, for any store."""
-    store = session.ledger.store
-
-    def recorded_at(position: int) -> datetime | None:
-        found = store.read_all(after=position, limit=1)
-        return time_recorded(found[0].state) if found else None
-
-    return read_lags(folder, store.newest, recorded_at)

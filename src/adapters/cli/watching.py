@@ -14,25 +14,18 @@ from typing import Any
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    Session,
-    actor_option,
-    holder_of,
-    home_option,
-    json_errors,
-    known_run,
-    not_refused,
-    open_session,
-    say,
-    who,
-)
+from watchkeeper.adapters.cli.common import Session, holder_of, not_refused, open_session, who
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
 from watchkeeper.adapters.cli.narrator import narrated
+from watchkeeper.adapters.cli.options import actor_option, home_option, say
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
+from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.cli.second_reading import reader_of, second_reader_options
 from watchkeeper.adapters.cli.viewing import viewed
 from watchkeeper.adapters.home import HomeInUse, watch_lock
+from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
+from watchkeeper.domain.rules.health.freshness import stale_since
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.watch.commands import TakeWatch
 from watchkeeper.domain.run.ends import Action
@@ -251,3 +244,24 @@ def log_to(session: Session) -> None:
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     root.propagate = False
+
+
+def record_stale(home: Path, principal: str | None) -> str:
+    """Record every stale monitor with `doctor` as the reporter, and name the runs."""
+    with open_session(home) as session:
+        return _recorded_stale(session, principal)
+
+
+def _recorded_stale(session: Session, principal: str | None) -> str:
+    actor = who(session.home, principal)
+    reporter = holder_of(session.home, f"doctor:{actor.principal}")
+    reported: list[str] = []
+    for slug in session.ledger.slugs():
+        run = session.ledger.run(slug)
+        if not isinstance(run, Run) or stale_since(run, clock.now()) is None:
+            continue
+        command = ReportStaleMonitor(now=clock.now(), actor=actor, reporter=reporter)
+        outcome = session.ledger.handle(slug, command)
+        if not isinstance(outcome, Refused) and outcome.events:
+            reported.append(slug)
+    return f"monitor stale: {', '.join(reported)}" if reported else "nothing new to record"

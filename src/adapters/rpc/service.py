@@ -13,14 +13,9 @@ from connectrpc.errors import ConnectError
 from connectrpc.request import RequestContext
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import (
-    Leave,
-    Session,
-    act_if_alone,
-    exit_of,
-    known_run,
-    not_refused,
-)
+from watchkeeper.adapters.cli.common import Session, act_if_alone, exit_of, not_refused
+from watchkeeper.adapters.cli.leaving import Leave
+from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.cli.remote import TOKEN_VARIABLE
 from watchkeeper.adapters.home import rpc_token_of
 from watchkeeper.adapters.principals import actor_of, read_principals
@@ -44,7 +39,7 @@ from watchkeeper.domain.values.people import Actor
 from watchkeeper.projections.published.event_data import whole_row
 from watchkeeper.projections.status.live_row import live_rows
 from watchkeeper.projections.status.screen import View, fleet
-from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.ledger.ledger_reader import run_stream
 
 EVENTS_MAX = 500
 """Most events in one answer. Clients request more pages."""

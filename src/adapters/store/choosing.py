@@ -8,31 +8,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventsourcing.persistence import ApplicationRecorder
-
 from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.ledger_gone import no_ledger
-from watchkeeper.adapters.load import load
-from watchkeeper.adapters.store.parts import ALONE, Jobs
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_at_rest, open_store
-from watchkeeper.adapters.store.verify import StoreReport, verify_store
 from watchkeeper.ports.event_store import EventStore, StatusRow, StoreFailure
 
 
 @dataclass(frozen=True, slots=True)
 class OpenLedger:
-    """An open ledger, as the service and as the `eventsourcing` library know it.
+    """An open ledger.
 
     Attributes:
         store: As the service knows it.
-        recorder: As the library does.
         at_rest: It is read as it lies, on a mount that cannot be written.
     """
 
     store: EventStore
-    recorder: ApplicationRecorder
     at_rest: bool = False
 
 
@@ -57,11 +49,11 @@ def open_ledger(
             raise StoreFailure(no_ledger(file.parent) or f"{file}: there is no ledger.")
         resting = open_at_rest(file) if reading else None
         with resting or open_store(file) as store:
-            yield OpenLedger(store, SqliteRecorder(store), at_rest=resting is not None)
+            yield OpenLedger(store, at_rest=resting is not None)
         return
     address = parse_address(chosen)
     with postgres_part("postgres", "open_postgres", chosen)(address, create=create) as store:
-        yield OpenLedger(store, load("store.postgres_recorder", "PostgresRecorder")(store))
+        yield OpenLedger(store)
 
 
 def read_at_rest(ledger: Path) -> str:
@@ -76,24 +68,3 @@ def rows_at_rest(file: Path) -> list[StatusRow] | None:
         return None
     with store:
         return store.status_rows()
-
-
-def verify_ledger(chosen: str, file: Path, jobs: Jobs = ALONE) -> StoreReport:
-    """Prove a ledger's bytes, wherever it is kept.
-
-    Args:
-        chosen: URL of a PostgreSQL server; empty for the file.
-        file: The file in the home.
-        jobs: How many processes may be used; what is found is the same.
-
-    Raises:
-        StoreFailure: Nothing can be said; the message says why.
-    """
-    if not chosen:
-        if not file.exists() and (gone := no_ledger(file.parent)):
-            raise StoreFailure(gone)
-        return verify_store(file, jobs)
-    address = parse_address(chosen)
-    verify = postgres_part("postgres_verify", "verify_postgres", chosen)
-    report: StoreReport = verify(address, jobs=jobs)
-    return report

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from eventsourcing.persistence import ApplicationRecorder, Notification, StoredEvent
 
+from watchkeeper.adapters.load import load
 from watchkeeper.adapters.store.library import (
     LedgerSubscription,
     library_errors,
@@ -23,6 +24,7 @@ from watchkeeper.adapters.store.library import (
     versions_between,
 )
 from watchkeeper.adapters.store.sqlite import SqliteStore
+from watchkeeper.ports.event_store import EventStore
 
 _EVENTS = """SELECT e.version, t.name, e.state
 FROM streams AS s CROSS JOIN events AS e CROSS JOIN topics AS t
@@ -111,3 +113,11 @@ class SqliteRecorder(ApplicationRecorder):
         Use it in a `with` block, and end that before the store is closed.
         """
         return subscribed(self, self.store.database.feed, gt, topics)
+
+
+def recorder_of(store: EventStore) -> ApplicationRecorder:
+    """Return the recorder of an open store of either kind."""
+    if isinstance(store, SqliteStore):
+        return SqliteRecorder(store)
+    recorder: ApplicationRecorder = load("store.postgres_recorder", "PostgresRecorder")(store)
+    return recorder

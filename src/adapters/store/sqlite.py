@@ -161,7 +161,7 @@ class SqliteStore:
             return first
         for write in append.writes:
             _check_version(write, _head(batch, write.stream))
-        self._before_writing(batch)
+        self._before_writing(batch, changes=bool(append.writes or append.status or append.key))
         versions, position = _store_writes(batch, append.writes)
         if append.status:
             batch.connection.executemany(
@@ -180,8 +180,9 @@ class SqliteStore:
             )
         return Appended(versions)
 
-    def _before_writing(self, batch: _Batch) -> None:
-        self.database.before_writing()
+    def _before_writing(self, batch: _Batch, *, changes: bool) -> None:
+        if changes:
+            self.database.before_writing()
         if not (self._guarded or batch.guarded):
             refuse_other_recorders(batch.connection)
         batch.guarded = True
@@ -209,7 +210,7 @@ class SqliteStore:
         positions: list[int] = []
         with self.database.writing("append") as connection:
             batch = _Batch(connection, self._ids)
-            self._before_writing(batch)
+            self._before_writing(batch, changes=True)
             for stream, version, topic, state in events:
                 head = _head(batch, stream)
                 if version not in ((0, 1) if head is None else (head[0] + 1,)):

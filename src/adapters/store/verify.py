@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from watchkeeper.adapters.ledger_choice import postgres_part
+from watchkeeper.adapters.ledger_gone import no_ledger
 from watchkeeper.adapters.store.content import (
     PROBLEMS_MAX,
     UNDECIDED,
@@ -27,6 +29,7 @@ from watchkeeper.adapters.store.failures import SQLITE_ERRORS, failure, primary_
 from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.log import log_problem
 from watchkeeper.adapters.store.parts import ALONE, Jobs, prove_file
+from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.rest import REST_BYTES_MAX, rest_path, rest_problem, unsettled
 from watchkeeper.adapters.store.schema import (
     APPLICATION_ID,
@@ -54,6 +57,27 @@ class StoreReport:
     whole_file: bool
     streams: int
     events: int
+
+
+def verify_ledger(chosen: str, file: Path, jobs: Jobs = ALONE) -> StoreReport:
+    """Prove a ledger's bytes, wherever it is kept.
+
+    Args:
+        chosen: URL of a PostgreSQL server; empty for the file.
+        file: The file in the home.
+        jobs: How many processes may be used; what is found is the same.
+
+    Raises:
+        StoreFailure: Nothing can be said; the message says why.
+    """
+    if not chosen:
+        if not file.exists() and (gone := no_ledger(file.parent)):
+            raise StoreFailure(gone)
+        return verify_store(file, jobs)
+    address = parse_address(chosen)
+    verify = postgres_part("postgres_verify", "verify_postgres", chosen)
+    report: StoreReport = verify(address, jobs=jobs)
+    return report
 
 
 def verify_store(path: Path, jobs: Jobs = ALONE) -> StoreReport:

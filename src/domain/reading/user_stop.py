@@ -10,11 +10,11 @@ from signal import SIGINT, SIGKILL, SIGTERM
 
 from watchkeeper.domain.reading.signatures.model import Label
 from watchkeeper.domain.reading.triage.claiming import claims_in
-from watchkeeper.domain.reading.triage.classify import CLAIM_CONFIDENCE_MIN, describe_end
+from watchkeeper.domain.reading.triage.classify import CLAIM_CONFIDENCE_MIN
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.causes import CauseClaim, Outlook
 from watchkeeper.domain.values.check import Check
-from watchkeeper.domain.values.exits import exit_facts
+from watchkeeper.domain.values.exits import describe_end, exit_facts
 from watchkeeper.domain.values.observation.sources import AttemptFacts
 
 STOPPED_BY_A_PERSON = "stop.by-user"

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from watchkeeper.domain.reading.named_places import bad_nodes, nodes_of_end
 from watchkeeper.domain.reading.triage.attempt_evidence import attempt_claims, cause_by_demand
-from watchkeeper.domain.reading.triage.classify import classify, describe_end, witnessed
+from watchkeeper.domain.reading.triage.classify import classify, witnessed
 from watchkeeper.domain.rules.ends.advised import proposed_with
 from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.hypotheses import judged_by_end, judged_by_progress
@@ -84,6 +84,7 @@ from watchkeeper.domain.values.basic import TERMINAL, UNACCOUNTABLE, JobFacts, J
 from watchkeeper.domain.values.causes import NUMBERS_WRONG, is_lasting, is_record_wrong
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.lane_policy import policy_of
+from watchkeeper.domain.values.exits import describe_end
 from watchkeeper.domain.values.instance import Instance
 
 

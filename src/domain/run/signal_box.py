@@ -15,6 +15,10 @@ from watchkeeper.domain.run.signals import (
 )
 from watchkeeper.domain.values.observation.signals import Heard, Signal, hear
 
+KEPT_MAX = 10_000
+"""The most kept signals that are retried when more is known; the newest are retried. A person must
+look at older ones, so that they do not delay newer signals."""
+
 SIGNALS = "signals"
 """The name of the one stream."""
 

@@ -7,9 +7,15 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 
 
 class Value(BaseModel):
-    """A frozen value: unknown fields are refused, NaN and infinities travel as strings."""
+    """A frozen value: unknown fields are refused, NaN and infinities travel as strings.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    A validator is built when it is first used. So a command pays only for the values that it reads,
+    and a default is made by `model_construct`, which needs no validator.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True
+    )
 
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,79}$")]

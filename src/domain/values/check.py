@@ -96,7 +96,7 @@ class Check(Value):
     metrics: dict[str, float]
     tracker_id: str
     tracker_state: str
-    startup: Startup = Startup()
+    startup: Startup = Startup.model_construct()
     evidence: tuple[ForeignText, ...] = ()
     traceback: bool = False
     traceback_of_stop: bool = False
@@ -110,8 +110,8 @@ class Check(Value):
     tracker_twins: tuple[str, ...] = ()
     tracker_links: tuple[TrackerLink, ...] = ()
     expected: tuple[str, ...] = ()
-    measured: Measured = Measured()
-    liveness: Liveness = Liveness()
+    measured: Measured = Measured.model_construct()
+    liveness: Liveness = Liveness.model_construct()
     claims: tuple[CauseClaim, ...] = ()
     attempts: tuple[AttemptFacts, ...] = ()
     capacity: CapacityFacts | None = None
@@ -121,4 +121,20 @@ class Check(Value):
     others: tuple[OtherJob, ...] = ()
     maximum_shown: Step | None = None
     raised: Raised | None = None
-    tracker_fit: TrackerFit = TrackerFit()
+    tracker_fit: TrackerFit = TrackerFit.model_construct()
+
+
+def render_progress(step: int, uncertainty: int, maximum: int | None) -> str:
+    """Render progress as people report it, such as `~4600/5155` or `~4600/unknown`.
+
+    Args:
+        step: The newest step known.
+        uncertainty: How far the true step may lie from it, in steps.
+        maximum: The final step as resolved from configuration or code, never from a bar.
+    """
+    if maximum is None:
+        return f"~{step}/unknown"
+    # Rounding may carry a step past the end: 1,499 shows as 1.50k. That is no overrun.
+    if step - uncertainty <= maximum < step:
+        return f"~{maximum}/{maximum}"
+    return f"~{step}/{maximum}"

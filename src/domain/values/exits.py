@@ -1,4 +1,8 @@
-"""Reads from one number how a process ended."""
+"""How a process or a job ended, from numbers to words."""
+
+from signal import Signals
+
+from watchkeeper.domain.values.basic import JobFacts, JobState
 
 _SHELL_SIGNAL_MIN = 129
 _SHELL_SIGNAL_MAX = 192
@@ -32,3 +36,29 @@ def exit_facts(code: int | None) -> tuple[int | None, int | None]:
 def significant(value: float, digits: int = 7) -> float:
     """Round to significant digits, so that a record holds no noise."""
     return float(f"{value:.{digits}g}")
+
+
+def describe_end(job: JobFacts) -> str:
+    """Describe how a job ended, in words that a person can check."""
+    if job.state is JobState.SUCCEEDED:
+        return "the orchestrator says SUCCEEDED"
+    said = f"the orchestrator says {job.state.value.upper()}"
+    if job.signal is not None:
+        said += f", ended by {signal_name(job.signal)}"
+    if job.exit_code is not None:
+        said += f", exit code {job.exit_code}"
+    if job.error_type:
+        said += f" ({job.error_type})"
+    return said
+
+
+def signal_name(number: int) -> str:
+    """Return a signal's name, such as SIGKILL; a number without a name stays one.
+
+    >>> signal_name(9), signal_name(77)
+    ('SIGKILL', 'signal 77')
+    """
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -3,12 +3,11 @@
 from dataclasses import replace
 from datetime import datetime
 
-from watchkeeper.domain.reading.progress.progress import render_progress
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.queries import health_words, is_unproven
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import TERMINAL, JobState, Reading, SourceState, is_buffered
-from watchkeeper.domain.values.check import Health, Progress
+from watchkeeper.domain.values.check import Health, Progress, render_progress
 from watchkeeper.domain.values.contract.contract import cadence_of
 from watchkeeper.domain.values.durations import render_duration
 from watchkeeper.projections.figures import elapsed, human, value

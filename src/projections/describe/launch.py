@@ -7,8 +7,6 @@ from datetime import datetime
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from watchkeeper.domain.reading.progress.progress import render_progress
-from watchkeeper.domain.reading.triage.classify import describe_end
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.launch import (
     ContractAmended,
@@ -23,8 +21,10 @@ from watchkeeper.domain.run.launch import (
     RunDrafted,
 )
 from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.check import render_progress
 from watchkeeper.domain.values.contract.contract import Contract, Lane
 from watchkeeper.domain.values.contract.plan import Verdict, short
+from watchkeeper.domain.values.exits import describe_end
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.projections.describe.check import (
     numbers,

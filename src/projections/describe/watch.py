@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from watchkeeper.domain.reading.progress.progress import render_progress
 from watchkeeper.domain.run.checkpoints import CheckpointRejected, CheckpointValidated
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.watch import (
@@ -16,6 +15,7 @@ from watchkeeper.domain.run.watch import (
     WatchTaken,
 )
 from watchkeeper.domain.values.basic import SourceState
+from watchkeeper.domain.values.check import render_progress
 from watchkeeper.projections.describe.check import (
     checked,
 )

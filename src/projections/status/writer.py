@@ -5,7 +5,6 @@ Each row is a pure function of the history, so that `verify` can compare it with
 
 from datetime import UTC, datetime, timedelta
 
-from watchkeeper.domain.reading.progress.progress import render_progress
 from watchkeeper.domain.rules.permits.guarded import open_proposals
 from watchkeeper.domain.rules.watch.handover import tracker_url_of
 from watchkeeper.domain.run.ends import Action, DecisionMade
@@ -31,6 +30,7 @@ from watchkeeper.domain.run.questions import Question
 from watchkeeper.domain.run.run import Run, Unreadable, end_asked, last_instance
 from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
 from watchkeeper.domain.values.basic import Reading, SourceState, is_buffered
+from watchkeeper.domain.values.check import render_progress
 from watchkeeper.domain.values.contract.contract import cadence_of, seals_itself
 from watchkeeper.domain.values.contract.plan import Verdict, short
 from watchkeeper.projections.describe.status_operator import with_operator

@@ -1,10 +1,10 @@
-"""The application service: loads a run, decides, and appends the result once."""
+"""Loads a run, decides, and appends the result once."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
-from threading import Lock, RLock
+from threading import RLock
 
 from watchkeeper import clock
 from watchkeeper.domain.rules.decide import decide
@@ -24,22 +24,22 @@ from watchkeeper.domain.rules.permits.standing_waivers import (
 )
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.table import RunCommand
-from watchkeeper.domain.run.envelope import Event, decode
+from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.events import EffectEvent, RunEvent
 from watchkeeper.domain.run.evolve.evolve import evolve
 from watchkeeper.domain.run.launch import LaunchRequested
 from watchkeeper.domain.run.outbox.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.run.run import Run, Unreadable
-from watchkeeper.domain.run.signal_box import SIGNALS, SignalBox, evolve_box
+from watchkeeper.domain.run.signal_box import SIGNALS, SignalBox
 from watchkeeper.domain.run.signals import SignalBoxEvent
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 from watchkeeper.ports.event_store import Appended, EventStore, VersionConflict, Write
 from watchkeeper.projections.status.shapes import SHAPES, Shape
-from watchkeeper.services.ledger.fast_fold import fold_history
+from watchkeeper.services.ledger.ledger_reader import LedgerReader, run_stream
 from watchkeeper.services.ledger.optimistic_retry import ATTEMPTS, Turns, contended
 from watchkeeper.services.ledger.scrub_and_encode import Cause, digest_of, fix_bytes
-from watchkeeper.services.ledger.state_cache import STATES_MAX, StateCache
+from watchkeeper.services.ledger.state_cache import STATES_MAX
 from watchkeeper.services.ledger.status_rows import rows_of_effects, rows_of_run
 
 
@@ -58,7 +58,7 @@ class Handled:
     repeated: bool = False
 
 
-class Ledger:
+class Ledger(LedgerReader):
     """Runs, output roots and effects, on one event store. Safe to use from several threads.
 
     Args:
@@ -71,44 +71,15 @@ class Ledger:
         self, store: EventStore, scrubber: Scrubber, *, states_max: int = STATES_MAX
     ) -> None:
         """Start with empty caches. A state is folded when it is first requested."""
-        self.store, self.scrubber = store, scrubber
+        super().__init__(store, states_max=states_max)
+        self.scrubber = scrubber
         self.shapes: Sequence[Shape] = SHAPES
-        self._runs: StateCache[Run | Unreadable] = StateCache(states_max)
-        self._effects: StateCache[Effects] = StateCache(states_max)
         self._roots = Roots()
-        self._box = SignalBox()
-        self._lock = Lock()
         self._turns = Turns()
         # All runs claim roots on the one stream `roots`, so threads take turns.
         self._claiming = RLock()
 
     # --- Reading -----------------------------------------------------------------------------
-
-    def slugs(self) -> list[str]:
-        """Return the names of all runs, sorted."""
-        return [name.removeprefix("run/") for name in self.store.streams("run/")]
-
-    def run(self, slug: str) -> Run | Unreadable:
-        """Return a run's current state, as recorded by any process."""
-        known = self._runs.get(slug) or Run(slug)
-        if isinstance(known, Unreadable):
-            return known
-        return self._runs.keep(slug, fold_history(self.store, known).run)
-
-    def history(self, slug: str, *, after: int = 0) -> list[Event]:
-        """Return the events of a run after a version, oldest first; by default all of them.
-
-        Raises:
-            Undecodable: One of them cannot be read by this code.
-        """
-        return self._events(run_stream(slug), after)
-
-    def effects(self, slug: str) -> Effects:
-        """Return the state of a run's effects."""
-        effects = self._effects.get(slug) or Effects()
-        for event in self._events(effects_stream(slug), after=effects.version):
-            effects = evolve_effects(effects, event)
-        return self._effects.keep(slug, effects)
 
     def roots(self) -> Roots:
         """Return the claimed output roots."""
@@ -126,25 +97,6 @@ class Ledger:
         for event in self._events(PEOPLE):
             people = evolve_people(people, event)
         return people
-
-    def history_and_head(self, slug: str) -> tuple[list[Event], str]:
-        """Return all events of a run, and the chain's head at the last of them.
-
-        Returns:
-            The events, and the head as `<version> sha256:<hex>`.
-
-        Raises:
-            Undecodable: One of them cannot be read by this code.
-        """
-        stored = self.store.read(run_stream(slug))
-        events = [decode(r.stream, r.version, r.topic, r.state) for r in stored]
-        head = f"{stored[-1].version} sha256:{stored[-1].hash.hex()}" if stored else ""
-        return events, head
-
-    def head_at(self, slug: str, version: int) -> str:
-        """Return the chain's head at an event, as `<version> sha256:<hex>`."""
-        [recorded] = self.store.read(run_stream(slug), after=version - 1, limit=1)
-        return f"{recorded.version} sha256:{recorded.hash.hex()}"
 
     # --- Writing -----------------------------------------------------------------------------
 
@@ -219,19 +171,6 @@ class Ledger:
                     self.store.append([write])
                     return refused if refused is not None else tuple(made)
         raise contended(PEOPLE)
-
-    def box(self) -> SignalBox:
-        """Return the signals that are in no run's history."""
-        with self._lock:
-            box = self._box
-        events = self._events(SIGNALS, after=box.version)
-        if not events:
-            return box
-        box = evolve_box(box, events)
-        with self._lock:
-            if box.version > self._box.version:
-                self._box = box
-        return box
 
     def record_box(
         self,
@@ -350,12 +289,6 @@ class Ledger:
 
     # --- Caches ------------------------------------------------------------------------------
 
-    def _events(self, stream: str, after: int = 0) -> list[Event]:
-        return [
-            decode(stream, recorded.version, recorded.topic, recorded.state)
-            for recorded in self.store.read(stream, after=after)
-        ]
-
     def _cached(self, slug: str) -> Run | Unreadable:
         return self._runs.get(slug) or self.run(slug)
 
@@ -388,8 +321,3 @@ class Ledger:
         run = self.run(slug)
         assert isinstance(run, Run), "an answered key belongs to a readable run"
         return Handled(tuple(events), run, repeated=True)
-
-
-def run_stream(slug: str) -> str:
-    """Return the stream of a run."""
-    return f"run/{slug}"

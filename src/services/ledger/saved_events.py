@@ -12,7 +12,8 @@ from watchkeeper.domain.run.evolve.evolve import evolve
 from watchkeeper.domain.run.operator import NoteAdded
 from watchkeeper.domain.run.run import Run, Unreadable
 from watchkeeper.ports.event_store import Write
-from watchkeeper.services.ledger.ledger import Ledger, run_stream
+from watchkeeper.services.ledger.ledger import Ledger
+from watchkeeper.services.ledger.ledger_reader import run_stream
 from watchkeeper.services.ledger.scrub_and_encode import scrubbed_bytes, to_json
 from watchkeeper.services.ledger.status_rows import rows_of_run
 

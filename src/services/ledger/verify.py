@@ -26,7 +26,7 @@ from watchkeeper.projections.logbook.logbook import render_at
 from watchkeeper.projections.status.live_row import live_rows
 from watchkeeper.projections.status.writer import effects_row, status_row
 from watchkeeper.projections.verification import Kind, Problem
-from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.ledger.ledger_reader import run_stream
 
 _HEAD = re.compile(r"^(\d+) sha256:([0-9a-f]{64})$")
 _NEWER = "newer than this code"

@@ -28,7 +28,7 @@ from watchkeeper.domain.rules.signals.binding import (
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
 from watchkeeper.domain.rules.signals.receiving import over_limit
 from watchkeeper.domain.run.envelope import Undecodable, decode
-from watchkeeper.domain.run.signal_box import SignalBox, signal_name
+from watchkeeper.domain.run.signal_box import KEPT_MAX, SignalBox, signal_name
 from watchkeeper.domain.run.signals import (
     MessageQuarantined,
     QuarantineReplayed,
@@ -62,10 +62,6 @@ log = logging.getLogger(__name__)
 
 TEXT_MAX = 300
 ATTRIBUTES_MAX = 32
-KEPT_MAX = 10_000
-"""The most kept signals that are retried when more is known; the newest are retried. A person must
-look at older ones, so that they do not delay newer signals."""
-
 INBOX = Actor(principal="watchkeeper", kind="service")
 
 Parse = Callable[[Delivery, Scrubber], Parsed]

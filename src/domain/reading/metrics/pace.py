@@ -14,7 +14,7 @@ from watchkeeper.domain.values.contract.metric_names import is_duration
 from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.exits import significant
 from watchkeeper.domain.values.instance import Instance
-from watchkeeper.domain.values.observation.measured import Pace
+from watchkeeper.domain.values.observation.measured import BY_STEPS, Pace, low_and_ended
 from watchkeeper.domain.values.observation.observation import Observation
 
 
@@ -62,9 +62,6 @@ def _batch(config: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in config.items() if any(w in name.lower() for w in words)}
 
 
-BY_STEPS = "steps per second"
-"""Names the pace that is taken from the steps themselves."""
-
 PACES_SHOWN = 8
 """Cadences whose pace a check records."""
 
@@ -107,7 +104,7 @@ def pace_of(
     baseline, count = _baseline(bins, limits, last, now, cadence_s)
     # The rounded pace is recorded, so the rules can count again from the record.
     baseline = significant(baseline) if baseline is not None else None
-    low = 0 if baseline is None else _low(bins, (1 - limits.throughput_drop) * baseline)[0]
+    low = 0 if baseline is None else low_and_ended(bins, (1 - limits.throughput_drop) * baseline)[0]
     h4_open = "H4" in past.open_rules
     if series.times is None and "throughput" not in series.names and not low and not h4_open:
         # Steps from check to check are recorded anyway. They give a pace again once one is low.
@@ -120,29 +117,6 @@ def pace_of(
         low=low,
         inverted=inverted,
     )
-
-
-def low_cadences(pace: Pace, drop: float) -> int:
-    """Recount from the record how many of the newest cadences in a row are low.
-
-    Args:
-        pace: As recorded.
-        drop: Share below the baseline at which a cadence is low.
-
-    Returns:
-        If all recorded cadences are low, the number that the check counted.
-    """
-    if pace.baseline is None:
-        return pace.low
-    low, ended = _low(pace.newest, (1 - drop) * pace.baseline)
-    return low if ended else max(low, pace.low)
-
-
-def _low(bins: tuple[float | None, ...], bar: float) -> tuple[int, bool]:
-    """Count the newest cadences below a bar, and report whether a normal one ended them."""
-    known = [value for value in bins if value is not None]
-    low = next((count for count, value in enumerate(known) if value >= bar), None)
-    return (len(known), False) if low is None else (low, True)
 
 
 def _pace_before(past: Earlier, name: str, alike: datetime | None) -> tuple[Pace, float] | None:

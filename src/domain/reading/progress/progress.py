@@ -135,21 +135,5 @@ def parse_startup(lines: Iterable[str]) -> StartupProof:
     )
 
 
-def render_progress(step: int, uncertainty: int, maximum: int | None) -> str:
-    """Render progress as people report it, such as `~4600/5155` or `~4600/unknown`.
-
-    Args:
-        step: The newest step known.
-        uncertainty: How far the true step may lie from it, in steps.
-        maximum: The final step as resolved from configuration or code, never from a bar.
-    """
-    if maximum is None:
-        return f"~{step}/unknown"
-    # Rounding may carry a step past the end: 1,499 shows as 1.50k. That is no overrun.
-    if step - uncertainty <= maximum < step:
-        return f"~{maximum}/{maximum}"
-    return f"~{step}/{maximum}"
-
-
 def _unquoted(value: str) -> str:
     return value.strip("'\"`,;")

@@ -1,32 +1,45 @@
-"""Signatures: the known messages, one data file for each family."""
+"""The known messages: one data file for each family, read at the first use."""
+
+from functools import cache
 
 from watchkeeper.domain.reading.signatures.loading import signatures_of
 from watchkeeper.domain.reading.signatures.model import Signature
 
-__all__ = ["CAUSES", "GUARDS", "MARKS", "SIGNATURES"]
+__all__ = ["causes", "guards", "marks", "signatures"]
 
-GUARDS: tuple[Signature, ...] = signatures_of("harmless_words", "harmless_lines")
-"""Signatures of harmless text in a line; read before everything else."""
 
-CAUSES: tuple[Signature, ...] = signatures_of(
-    "answers",
-    "nvidia",
-    "tpu",
-    "hosts",
-    "capacity",
-    "collectives",
-    "work",
-    "services",
-    "network",
-    "code",
-)
-"""Signatures that name a cause, or answer one.
+@cache
+def guards() -> tuple[Signature, ...]:
+    """Return the signatures of harmless text in a line; read before everything else."""
+    return signatures_of("harmless_words", "harmless_lines")
 
-If several of one rank match a line, the first in this order counts.
-"""
 
-MARKS: tuple[Signature, ...] = signatures_of("marks")
-"""Signatures of a failure without a cause."""
+@cache
+def causes() -> tuple[Signature, ...]:
+    """Return the signatures that name a cause, or answer one.
 
-SIGNATURES: tuple[Signature, ...] = (*GUARDS, *CAUSES, *MARKS)
-"""All signatures."""
+    If several of one rank match a line, the first in this order counts.
+    """
+    return signatures_of(
+        "answers",
+        "nvidia",
+        "tpu",
+        "hosts",
+        "capacity",
+        "collectives",
+        "work",
+        "services",
+        "network",
+        "code",
+    )
+
+
+@cache
+def marks() -> tuple[Signature, ...]:
+    """Return the signatures of a failure without a cause."""
+    return signatures_of("marks")
+
+
+def signatures() -> tuple[Signature, ...]:
+    """Return all signatures."""
+    return (*guards(), *causes(), *marks())

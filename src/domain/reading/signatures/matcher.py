@@ -7,7 +7,7 @@ from functools import cache, cached_property
 
 from ahocorasick_rs import Implementation
 
-from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.reading.signatures import causes, guards, marks, signatures
 from watchkeeper.domain.reading.signatures.alternatives import Alternatives
 from watchkeeper.domain.reading.signatures.echoes import is_echo, may_be_frame
 from watchkeeper.domain.reading.signatures.expressions import FLAGS, Expression, Index, finder
@@ -124,10 +124,10 @@ class Matcher:
     def __init__(self, plainly: bool = False) -> None:
         """Find the texts that the signatures need."""
         self._plainly = plainly
-        self._all = [Expression(one) for one in (*GUARDS, *CAUSES, *MARKS)]
-        self._guards = len(GUARDS)
+        self._all = [Expression(one) for one in signatures()]
+        self._guards = len(guards())
         self._every = set(range(len(self._all)))
-        needed = {text for one in (*CAUSES, *MARKS) for text in literals_of(one.pattern)}
+        needed = {text for one in (*causes(), *marks()) for text in literals_of(one.pattern)}
         claims = sorted({bare_number(text) for text in needed})
         self._numbers = {at for at, literal in enumerate(claims) if literal.isdigit()}
         self._behind = {claims.index(text): needed_behind(text, claims) for text in BEHIND}

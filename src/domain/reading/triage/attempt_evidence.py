@@ -17,7 +17,6 @@ from watchkeeper.domain.reading.triage.classify import (
     classify,
     fingerprint,
     is_infrastructure_end,
-    signal_name,
 )
 from watchkeeper.domain.reading.triage.outweighing import OF_A_LOST_PEER, outweighs
 from watchkeeper.domain.reading.triage.unscheduled import (
@@ -30,7 +29,7 @@ from watchkeeper.domain.reading.user_stop import STOPPED_BY_A_PERSON, user_stop
 from watchkeeper.domain.values.basic import ForeignText, JobFacts, JobState
 from watchkeeper.domain.values.causes import NUMERICAL, UNKNOWN, CauseClaim, Outlook
 from watchkeeper.domain.values.check import Check
-from watchkeeper.domain.values.exits import exit_facts
+from watchkeeper.domain.values.exits import exit_facts, signal_name
 from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 LOST = {AttemptState.PREEMPTED: "preemption", AttemptState.WORKER_FAILED: "node_failure"}

@@ -20,8 +20,10 @@ def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
 
     Lines that only show a failure claim no cause. They are kept as evidence.
     """
-    scanner = Scanner()
     text = "\n".join(lines)
+    if not text.strip():
+        return ()  # The signatures are not loaded for nothing.
+    scanner = Scanner()
     if text.count("\n") >= len(lines):
         text = "\n".join(line.replace("\n", " ") for line in lines)
     scanner.feed(text.encode("utf-8", "replace"))

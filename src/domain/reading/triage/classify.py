@@ -7,13 +7,13 @@ report says so.
 import hashlib
 import re
 from dataclasses import dataclass, replace
-from signal import Signals
 
 from watchkeeper.domain.reading.triage.memory import memory_cause
 from watchkeeper.domain.reading.triage.volatile import normalise
 from watchkeeper.domain.values.basic import ForeignText, JobFacts, JobState
 from watchkeeper.domain.values.causes import CauseClaim, Outlook
 from watchkeeper.domain.values.check import Check
+from watchkeeper.domain.values.exits import describe_end
 
 INFRASTRUCTURE_ENDS = frozenset(
     {
@@ -146,35 +146,9 @@ def witnessed(found: Classified, check: Check, cause: str) -> Classified:
     return replace(found, cause=cause, outlook=Outlook.RETRY)
 
 
-def describe_end(job: JobFacts) -> str:
-    """Describe how a job ended, in words that a person can check."""
-    if job.state is JobState.SUCCEEDED:
-        return "the orchestrator says SUCCEEDED"
-    said = f"the orchestrator says {job.state.value.upper()}"
-    if job.signal is not None:
-        said += f", ended by {signal_name(job.signal)}"
-    if job.exit_code is not None:
-        said += f", exit code {job.exit_code}"
-    if job.error_type:
-        said += f" ({job.error_type})"
-    return said
-
-
 def first_line(job: JobFacts) -> ForeignText:
     """Return the first line of the orchestrator's message on a job; empty without one."""
     return job.message.strip().splitlines()[0] if job.message.strip() else ""
-
-
-def signal_name(number: int) -> str:
-    """Return a signal's name, such as SIGKILL; a number without a name stays one.
-
-    >>> signal_name(9), signal_name(77)
-    ('SIGKILL', 'signal 77')
-    """
-    try:
-        return Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def fingerprint(job: JobFacts, error: str) -> str:

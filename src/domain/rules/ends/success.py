@@ -4,7 +4,6 @@ The orchestrator only reports that the program ended with exit code 0. A run who
 ends that way.
 """
 
-from watchkeeper.domain.reading.triage.classify import describe_end
 from watchkeeper.domain.rules.ends.causes import supersede_words
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.events import RunEvent
@@ -23,6 +22,7 @@ from watchkeeper.domain.values.causes import (
     is_record_wrong,
 )
 from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.exits import describe_end
 
 _PROOFS = ("checkpoints", "tracker")
 """The sources that show the last step of a success."""

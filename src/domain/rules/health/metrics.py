@@ -7,7 +7,6 @@ opened at a limit clears half-way below it. So a metric at the limit does not fl
 import math
 from dataclasses import replace
 
-from watchkeeper.domain.reading.metrics.pace import BY_STEPS, low_cadences
 from watchkeeper.domain.rules.health.detection import Held
 from watchkeeper.domain.rules.health.finite import no_number
 from watchkeeper.domain.rules.shared.rule import Looked
@@ -17,7 +16,14 @@ from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.contract import cadence_of
 from watchkeeper.domain.values.contract.detect_limits import Limits, limits_of
 from watchkeeper.domain.values.durations import render_duration
-from watchkeeper.domain.values.observation.measured import Level, Measured, Overlap, Pace
+from watchkeeper.domain.values.observation.measured import (
+    BY_STEPS,
+    Level,
+    Measured,
+    Overlap,
+    Pace,
+    low_cadences,
+)
 from watchkeeper.domain.values.observation.sources import TrainingPhase
 
 THROUGHPUT_COLLAPSE = "throughput_collapse"

@@ -5,7 +5,6 @@ terminal state (R18). By then no second writer can be on the output root. A job 
 orchestrator cannot account for is the one exception; see `lost`.
 """
 
-from watchkeeper.domain.reading.triage.classify import describe_end
 from watchkeeper.domain.rules.ends.recovery import (
     bad_checkpoints,
     newest_resumable,
@@ -47,6 +46,7 @@ from watchkeeper.domain.values.contract.plan import (
     names_plan,
     plan_digest,
 )
+from watchkeeper.domain.values.exits import describe_end
 
 Outcome = list[RunEvent] | Refused
 

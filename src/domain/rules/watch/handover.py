@@ -6,7 +6,6 @@ for good.
 
 from datetime import UTC, datetime
 
-from watchkeeper.domain.reading.progress.progress import render_progress
 from watchkeeper.domain.rules.permits.permissions import not_a_human
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.watch.check import LEASE_SLACK
@@ -19,6 +18,7 @@ from watchkeeper.domain.run.queries import describe_act, health_now
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
 from watchkeeper.domain.run.watch import Holder, Packet, WatchEnded, WatchHandedOver, WatchState
+from watchkeeper.domain.values.check import render_progress
 from watchkeeper.domain.values.contract.contract import cadence_of
 from watchkeeper.domain.values.contract.tracker import tracker_place
 from watchkeeper.domain.values.people import Actor

@@ -298,28 +298,28 @@ class Contract(Value):
     working_dir: str = ""
     orchestrator: OrchestratorPart
     code: CodePart
-    hardware: HardwarePart = HardwarePart()
+    hardware: HardwarePart = HardwarePart.model_construct()
     tracker: TrackerPart
     output_root: Text
     output_region: str = ""
     initialize_from: str = ""
     ancestors: tuple[str, ...] = ()
     final_step: FinalStepPart
-    model: ModelPart = ModelPart()
-    checkpoints: CheckpointPart = CheckpointPart()
-    retries: RetryPart = RetryPart()
-    resume: ResumePart = ResumePart()
-    watch: WatchPart = WatchPart()
-    stopping: StoppingPart = StoppingPart()
-    seal: SealPart = SealPart()
-    logbook: LogbookPart = LogbookPart()
-    policy: PolicyPart = PolicyPart()
-    signals: SignalsPart = SignalsPart()
-    detect: DetectPart = DetectPart()
-    live: LivePart = LivePart()
-    telemetry: TelemetryPart = TelemetryPart()
-    hosts: HostsPart = HostsPart()
-    recover: RecoverPart = RecoverPart()
+    model: ModelPart = ModelPart.model_construct()
+    checkpoints: CheckpointPart = CheckpointPart.model_construct()
+    retries: RetryPart = RetryPart.model_construct()
+    resume: ResumePart = ResumePart.model_construct()
+    watch: WatchPart = WatchPart.model_construct()
+    stopping: StoppingPart = StoppingPart.model_construct()
+    seal: SealPart = SealPart.model_construct()
+    logbook: LogbookPart = LogbookPart.model_construct()
+    policy: PolicyPart = PolicyPart.model_construct()
+    signals: SignalsPart = SignalsPart.model_construct()
+    detect: DetectPart = DetectPart.model_construct()
+    live: LivePart = LivePart.model_construct()
+    telemetry: TelemetryPart = TelemetryPart.model_construct()
+    hosts: HostsPart = HostsPart.model_construct()
+    recover: RecoverPart = RecoverPart.model_construct()
 
     @field_validator("run")
     @classmethod

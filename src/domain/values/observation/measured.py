@@ -213,3 +213,30 @@ FINITE_AGAIN = 30
 
 FINITE_AGAIN_CHECKS = 3
 """The same if only the checks' own values are known."""
+
+
+BY_STEPS = "steps per second"
+"""Names the pace that is taken from the steps themselves."""
+
+
+def low_cadences(pace: Pace, drop: float) -> int:
+    """Recount from the record how many of the newest cadences in a row are low.
+
+    Args:
+        pace: As recorded.
+        drop: Share below the baseline at which a cadence is low.
+
+    Returns:
+        If all recorded cadences are low, the number that the check counted.
+    """
+    if pace.baseline is None:
+        return pace.low
+    low, ended = low_and_ended(pace.newest, (1 - drop) * pace.baseline)
+    return low if ended else max(low, pace.low)
+
+
+def low_and_ended(bins: tuple[float | None, ...], bar: float) -> tuple[int, bool]:
+    """Count the newest cadences below a bar, and report whether a normal one ended them."""
+    known = [value for value in bins if value is not None]
+    low = next((count for count, value in enumerate(known) if value >= bar), None)
+    return (len(known), False) if low is None else (low, True)

@@ -8,6 +8,7 @@ each behind `HIDDEN`, which is neither a letter nor a space.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from ahocorasick_rs import BytesAhoCorasick
 
@@ -22,21 +23,26 @@ from watchkeeper.domain.values.secrets.spans import HIDDEN, Rank, Span
 from watchkeeper.domain.values.secrets.vendors import VENDOR_SHAPES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Shape:
     """A pattern that only a secret matches.
 
     Attributes:
         kind: What it finds.
         keyword: A literal that each match holds: without it the pattern is not tried.
-        pattern: The whole match is the secret, or its group `secret` if it has one.
+        source: The whole match is the secret, or its group `secret` if it has one.
         rank: Below `SHAPE` if another rule may know the owner better.
     """
 
     kind: str
     keyword: str
-    pattern: re.Pattern[str]
+    source: str
     rank: Rank = Rank.SHAPE
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled source. Most keywords are never met, so their patterns are not compiled."""
+        return re.compile(self.source, re.ASCII)
 
 
 def _shape(kind: str, prefix: str, rest: str) -> _Shape:
@@ -45,7 +51,7 @@ def _shape(kind: str, prefix: str, rest: str) -> _Shape:
     # The literal comes first: so the search jumps to it, and only then looks at what is before.
     ways = (rf"(?<![A-Za-z0-9]{literal})", rf"(?<=\\[nrt]{literal})", rf"(?<=[0-9]m{literal})")
     edge = f"{literal}(?:{'|'.join(ways)}|(?<=%[0-9A-F]{{2}}{literal}))"
-    return _Shape(kind, prefix, re.compile(edge + rest, re.ASCII))
+    return _Shape(kind, prefix, edge + rest)
 
 
 # The prefixes and lengths are those that the makers publish and gitleaks' rules repeat.
@@ -68,52 +74,41 @@ _SHAPES = (
     _Shape(
         "slack",
         "hooks.slack.com",
-        re.compile(r"(?:https?:(?:\\*/){2})?hooks\.slack\.com(?:\\*/[\w-]+){2,8}", re.ASCII),
+        r"(?:https?:(?:\\*/){2})?hooks\.slack\.com(?:\\*/[\w-]+){2,8}",
     ),
     _Shape(
         "discord",
         "webhooks",
-        re.compile(
-            r"(?:https?:(?:\\*/){2})?(?:ptb\.|canary\.)?discord(?:app)?\.com\\*/api"
-            r"(?:\\*/v[0-9]{1,2})?\\*/webhooks\\*/[0-9]{1,30}\\*/[\w-]+",
-            re.ASCII,
-        ),
+        r"(?:https?:(?:\\*/){2})?(?:ptb\.|canary\.)?discord(?:app)?\.com\\*/api"
+        r"(?:\\*/v[0-9]{1,2})?\\*/webhooks\\*/[0-9]{1,30}\\*/[\w-]+",
     ),
     _Shape(
         "privatekey",
         "PRIVATE KEY",
-        re.compile(
-            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-            r"(?:.*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|.*)",
-            re.ASCII | re.DOTALL,
-        ),
+        r"(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:.*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|.*)",
         Rank.FORM,
     ),
     # The same in base64, as kubeconfig and Kubernetes secrets hold it.
     _Shape(
         "privatekey",
         "LS0tLS1CRUdJTi",
-        re.compile(
-            r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,24}?"
-            r"(?:UFJJVkFURSBLRV|QUklWQVRFIEtFW|BSSVZBVEUgS0VZ)[A-Za-z0-9+/=]+"
-        ),
+        r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,24}?"
+        r"(?:UFJJVkFURSBLRV|QUklWQVRFIEtFW|BSSVZBVEUgS0VZ)[A-Za-z0-9+/=]+",
         Rank.FORM,
     ),
     # No hyphen before it: otherwise a run of `eyJ-eyJ-` would be read again from each.
     _Shape(
         "jwt",
         "eyJ",
-        re.compile(
-            r"eyJ(?:(?<![\w-]eyJ)|(?<=\\[nrt]eyJ)|(?<=%[0-9A-F]{2}eyJ))"
-            r"[\w-]++\.eyJ[\w-]++\.[\w-]*+",
-            re.ASCII,
-        ),
+        r"eyJ(?:(?<![\w-]eyJ)|(?<=\\[nrt]eyJ)|(?<=%[0-9A-F]{2}eyJ))"
+        r"[\w-]++\.eyJ[\w-]++\.[\w-]*+",
         Rank.FORM,
     ),
     _Shape(
         "bearer",
         "earer",
-        re.compile(r"\b[Bb]earer[ \t]+(?P<secret>[\w.~+/-]{16,}=*)", re.ASCII),
+        r"\b[Bb]earer[ \t]+(?P<secret>[\w.~+/-]{16,}=*)",
         Rank.POSITION,
     ),
 )
