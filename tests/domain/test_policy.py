@@ -22,7 +22,7 @@ from watchkeeper.domain.rules.seal.commands import VerifySeal
 from watchkeeper.domain.rules.watch.commands import TakeWatch
 from watchkeeper.domain.run.effects import EffectFailed, LogbookPushed, TagPushed
 from watchkeeper.domain.run.outbox.effects import EFFECTS, Effects
-from watchkeeper.domain.run.outbox.policy import JOB_ACTS, Act, due_acts, next_time
+from watchkeeper.domain.run.outbox.policy import JOB_ACTS, Act, due_acts
 from watchkeeper.domain.run.phases import (
     Abandoned,
     Cleared,
@@ -77,7 +77,6 @@ def test_a_check_is_done_when_it_falls_due(early: timedelta, acts: list[Act]) ->
     history = story(Stabilizing)
     at = history.run.watch.next_due
     assert at is not None
-    assert next_time(history.run, Effects()) == at
     history.later(at - history.now - early)
     assert due(history) == acts
 
@@ -99,7 +98,6 @@ def test_nothing_is_done_about_a_run_that_waits_for_a_human() -> None:
     history = story(Running)
     history.fail(exited(3), step=1100, found=KEPT)
     assert due(history.later(timedelta(days=1))) == []
-    assert next_time(history.run, Effects()) is None
 
 
 @pytest.mark.parametrize(
@@ -132,7 +130,6 @@ def test_a_failed_act_waits_for_its_retry(early: timedelta, acts: list[Act]) -> 
     retry_at = history.now + SECOND * 30
     failed = EffectFailed(effect="submit", attempt=1, reason="down", retry_at=retry_at)
     effects = Effects(2, pushed(history).pushed, None, {"submit": failed})
-    assert next_time(history.run, effects) == retry_at
     history.later(SECOND * 30 - early)
     assert due(history, effects) == acts
 

@@ -118,8 +118,6 @@ Phase = (
     | Abandoned
     | Superseded
 )
-Live = Stabilizing | Running
-"""The phases in which a job exists and has not ended, as far as known."""
 
 PHASES: tuple[type[Phase], ...] = (
     Unborn,

@@ -72,11 +72,6 @@ def local_day(at: datetime, zone: str) -> str:
     return at.astimezone(ZoneInfo(zone)).strftime("%Y%m%d")
 
 
-def local_time(at: datetime, zone: str) -> str:
-    """Return a time in a zone, such as `2026-11-18 17:30 UTC`."""
-    return at.astimezone(ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M %Z")
-
-
 def utc_minute(at: datetime) -> str:
     """Write a time to the minute, in UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -147,11 +147,6 @@ def ended_well(context: Context | None) -> bool:
     return state in _ENDED_WELL or (context.exit_code == 0 and not state)
 
 
-def states_its_end(context: Context | None) -> bool:
-    """Return whether a context without facts shows its end: well, or as announced."""
-    return context is not None and (ended_well(context) or bool(context.planned_acts))
-
-
 def _ends(context: Context) -> list[Fact]:
     facts: list[Fact] = []
     code, signal = exit_facts(context.exit_code)

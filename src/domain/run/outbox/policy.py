@@ -66,14 +66,6 @@ def wanted_acts(run: Run, effects: Effects, now: datetime | None = None) -> list
     return _job_acts(run, now) + _git_acts(run, effects)
 
 
-def next_time(run: Run, effects: Effects) -> datetime | None:
-    """Return the time of the next act that is not due yet; `None` if nothing is planned."""
-    times = [failed.retry_at for failed in effects.failing.values()]
-    if run.watch.next_due is not None and _is_checked(run):
-        times.append(run.watch.next_due)
-    return min(times, default=None)
-
-
 def waits(effects: Effects, act: Act, now: datetime) -> bool:
     """Return whether an act failed and its next try is not due yet."""
     failed = effects.failing.get(act.value)
