@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 WORKERS_MORE = 2
-"""Workers more than processors: most tests wait for a process that they started. With one more, two
-processors were in use by 68 %."""
+"""Workers more than processors, since most tests wait for a process that they started. With one more,
+two processors were in use by 68 %."""
 
 ONE_WORKER = ("ray_head", "station", "rolled_back")
-"""Fixtures that one worker alone shall pay for: a Ray head is ten processes and half a GiB, as is
-the station of `test_ray_bridge`, and a run that is rolled back and sealed takes ten seconds. A
-Cloud Storage or S3 server is a second and 60 MB, which each worker may have."""
+"""Fixtures that only one worker makes. A Ray head is ten processes and half a GiB, and so is the
+station of `test_ray_bridge`. A run that is rolled back and sealed takes ten seconds. A Cloud Storage
+or S3 server takes a second and 60 MB, so each worker may have one."""
 
 SERVERS = frozenset({"postgres", "pubsub"})
 """Markers of tests that `-m servers` runs: their servers are the slowest to install and to use."""
@@ -28,7 +28,7 @@ SLOWEST = (
     "test_tour.py", "test_demo.py", "test_demo_trackers.py", "test_kill_watch.py",
     "test_launch_races.py", "test_serve.py",
 )  # fmt: skip
-"""Begun first: a worker that came to them last would let the others wait."""
+"""Started first, so that no worker still runs one of them when the others are done."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -42,12 +42,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_collection() -> None:
-    """Look for no garbage among sixteen thousand tests that stay: it takes a fifth of the time."""
+    """Turn the garbage collector off, which takes a fifth of the time and finds nothing to free."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage again, and not among what has been collected."""
+    """Turn it on again, without what has been collected."""
     gc.enable()
     gc.freeze()
 

@@ -63,7 +63,7 @@ class NotText(Exception):
             name: The file, `-` for standard input.
             door: The command that was to read it, up to the file, such as `watchkeeper triage`.
 
-        >>> NotText("gzip data", "zcat").told("a.gz", "watchkeeper triage")
+        >>> NotText("gzip data", "zcat").reported("a.gz", "watchkeeper triage")
         'a.gz: gzip data, expected text; try: zcat a.gz | watchkeeper triage -'
         """
         step = "give the log itself"
