@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 WORKERS_MORE = 2
-"""Workers more than processors, since most tests wait for a process that they started. With one more,
-two processors were in use by 68 %."""
+"""Workers more than processors, since most tests wait for a process that they started. With one
+more, two processors were in use by 68 %."""
 
 ONE_WORKER = ("ray_head", "station", "rolled_back")
 """Fixtures that only one worker makes. A Ray head is ten processes and half a GiB, and so is the
-station of `test_ray_bridge`. A run that is rolled back and sealed takes ten seconds. A Cloud Storage
-or S3 server takes a second and 60 MB, so each worker may have one."""
+station of `test_ray_bridge`. A run that is rolled back and sealed takes ten seconds. A Cloud
+Storage or S3 server takes a second and 60 MB, so each worker may have one."""
 
 SERVERS = frozenset({"postgres", "pubsub"})
 """Markers of tests that `-m servers` runs: their servers are the slowest to install and to use."""
