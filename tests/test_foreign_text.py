@@ -1,10 +1,8 @@
 """Rules and runs take typed facts: only `reading` and `values` look into text of others."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-
-import pytest
 
 DOMAIN = Path(__file__).parents[1] / "src" / "domain"
 ROOMS = [path for room in ("rules", "run") for path in sorted((DOMAIN / room).rglob("*.py"))]
@@ -77,36 +75,51 @@ def test_the_fields_of_foreign_text_are_known() -> None:
     assert {"log_lines", "named_lines", "message", "line", "pending_reason"} <= FOREIGN_FIELDS
 
 
-@pytest.mark.parametrize("path", ROOMS, ids=lambda path: str(path.relative_to(DOMAIN)))
-def test_a_rule_or_a_run_matches_no_pattern(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"))
-    imported = {
-        name
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name.partition(".")[0] for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [(node.module or "").partition(".")[0]]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
-    assert not imported & PATTERN_MODULES
-    # A pattern of another module is no way around it.
-    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    assert not used & PATTERN_METHODS
+def _patterns(tree: ast.AST) -> Iterator[str]:
+    """Yield each import of a pattern module, and each use of a pattern of another module."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                imported = {alias.name.partition(".")[0] for alias in names}
+                yield from imported & PATTERN_MODULES
+            case ast.ImportFrom(module=str() as module):
+                yield from {module.partition(".")[0]} & PATTERN_MODULES
+            case ast.Attribute(attr=name) if name in PATTERN_METHODS:
+                yield ast.unparse(node)
+            case _:
+                pass
 
 
-@pytest.mark.parametrize("path", ROOMS, ids=lambda path: str(path.relative_to(DOMAIN)))
-def test_a_rule_or_a_run_takes_facts_and_no_foreign_text(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"))
-    taken = [
-        f"{node.name}({argument.arg})"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-        if argument.annotation is not None and TEXT_TYPES & _words(argument.annotation)
-    ]
-    assert not taken
-    assert list(_looks_into(tree)) == []
-    assert "splitlines" not in {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+def _taken(tree: ast.AST) -> Iterator[str]:
+    """Yield each parameter that is text of others."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            if one.annotation is not None and TEXT_TYPES & _words(one.annotation):
+                yield f"{node.name}({one.arg})"
+
+
+def _found(look: Callable[[ast.AST], Iterable[str]]) -> dict[str, list[str]]:
+    """Return what is found in rules and runs, by module."""
+    trees = {str(p.relative_to(DOMAIN)): ast.parse(p.read_text("utf-8")) for p in ROOMS}
+    return {name: found for name, tree in trees.items() if (found := list(look(tree)))}
+
+
+def test_a_rule_or_a_run_matches_no_pattern() -> None:
+    assert _found(_patterns) == {}
+
+
+def test_a_rule_or_a_run_takes_facts_and_no_foreign_text() -> None:
+    assert _found(_taken) == {}
+
+
+def test_a_rule_or_a_run_looks_into_no_foreign_text() -> None:
+    assert _found(_looks_into) == {}
+
+
+def test_each_way_around_is_seen() -> None:
+    ways = ("job.message.strip()", "seen.log_lines[-1]", "'x' in claim.line", "f(job.message)")
+    assert all(list(_looks_into(ast.parse(way))) for way in ways)
+    assert list(_patterns(ast.parse("import re\nPATTERN.search(line)"))) == ["re", "PATTERN.search"]
+    assert list(_taken(ast.parse("def f(lines: tuple[ForeignText, ...]): ..."))) == ["f(lines)"]

@@ -74,7 +74,7 @@ def test_a_rule_of_a_detector_names_limits_that_a_contract_has(rule: Rule) -> No
     parts = {"detect": limits_of(promised), "live": live_limits_of(promised)}
     for limit in rule.limits:
         assert hasattr(parts.get(limit.part, promised.watch), limit.name)
-        assert limit.name in type(getattr(promised, limit.part)).model_fields
+        assert hasattr(getattr(promised, limit.part), limit.name)
 
 
 def test_all_rules_are_one_kind_of_object_and_each_is_defined_once() -> None:
