@@ -84,7 +84,7 @@ def _patterns(tree: ast.AST) -> Iterator[str]:
                 yield from imported & PATTERN_MODULES
             case ast.ImportFrom(module=str() as module):
                 yield from {module.partition(".")[0]} & PATTERN_MODULES
-            case ast.Attribute(attr=name) if name in PATTERN_METHODS:
+            case ast.Attribute(attr=name) if name in (*PATTERN_METHODS, "splitlines"):
                 yield ast.unparse(node)
             case _:
                 pass
