@@ -4,7 +4,6 @@ import os
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 from eventsourcing import persistence as library
@@ -45,7 +44,6 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
     def __init__(self, env: Environment | EnvType | None = None) -> None:
         """Open nothing yet."""
         super().__init__(env)
-        self._lock = RLock()
         self._opened = ExitStack()
         self._followers = ExitStack()
 
@@ -109,10 +107,7 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
 
     def application_recorder(self) -> LedgerRecorder:
         """Return the recorder of the home's ledger."""
-        with self._lock:
-            return LedgerRecorder(
-                recorder_of(self.opened.store), self.ledger if self.writes else None
-            )
+        return LedgerRecorder(recorder_of(self.opened.store), self.ledger if self.writes else None)
 
     def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
         """Return the same without notification ids.
@@ -140,9 +135,8 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
 
     def close(self) -> None:
         """Close the home and the files of followers; safe to call twice."""
-        with self._lock:
-            self._followers.close()
-            self._opened.close()
+        self._followers.close()
+        self._opened.close()
 
     def _follower_factory(self) -> SQLiteFactory:
         factory = SQLiteFactory(self.env)

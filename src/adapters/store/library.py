@@ -130,19 +130,21 @@ def read_events(
 
 def notifications(rows: Iterable[tuple[int, str, int, str, bytes, bytes]]) -> list[Notification]:
     """Return notifications of rows of position, stream, version, topic, bytes and hash."""
+    new, fill = object.__new__, object.__setattr__
     made: list[Notification] = []
     for position, stream, version, topic, state, digest in rows:
         # Filled in one step: a frozen one sets its fields one by one, which takes twice as long.
-        one = object.__new__(LedgerNotification)
-        one.__dict__.update(
-            originator_id=_originator_of(stream),
-            originator_version=version,
-            topic=topic,
-            state=state,
-            id=position,
-            stream=stream,
-            hash=digest,
-        )
+        one = new(LedgerNotification)
+        values = {
+            "originator_id": _originator_of(stream) if stream.startswith("uuid/") else stream,
+            "originator_version": version,
+            "topic": topic,
+            "state": state,
+            "id": position,
+            "stream": stream,
+            "hash": digest,
+        }
+        fill(one, "__dict__", values)
         made.append(one)
     return made
 
@@ -180,5 +182,5 @@ def subscribed(
 
 def _originator_of(stream: str) -> UUID | str:
     """Return the library's id of a stream."""
-    match = _UUID_STREAM.fullmatch(stream) if stream.startswith("uuid/") else None
+    match = _UUID_STREAM.fullmatch(stream)
     return stream if match is None else UUID(match[1])
