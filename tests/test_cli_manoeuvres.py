@@ -192,7 +192,7 @@ def test_a_relaunch_of_an_ended_job_starts_at_once(cli: Cli, site: Site, tmp_pat
     assert "; closes q-1; " in said.out
     assert cli("status", slug, "--json").json["phase"] == "stabilizing"
     assert not cli("status", slug, "--json").json["questions"]
-    again = cli("ack", slug, "q-1", "--note", "seen")
+    again = cli("answer", slug, "q-1", "leave", "--note", "seen")
     assert "q-1, closed by event " in again.err
     assert "q-1 closed by relaunch: the data host is back" in cli("events", slug).out
     assert cli("watch", "--until-idle").code == 0

@@ -95,8 +95,8 @@ def test_a_shell_completes_the_name_of_a_run(shell: str, home: Path) -> None:
 
 def test_a_shell_completes_an_option_and_its_values(shell: str, home: Path) -> None:
     assert offered(shell, home, "watchkeeper", "logbook", "--a") == ["--at"]
-    told = offered(shell, home, "watchkeeper", "ack", "run-00000", "--answer", "")
-    assert sorted(told) == ["needless", "noted", "relaunch"]
+    told = offered(shell, home, "watchkeeper", "answer", "run-00000", "q-1", "")
+    assert sorted(told) == ["leave", "needless", "relaunch"]
 
 
 def test_the_home_on_the_line_is_the_one_whose_runs_are_offered(

@@ -15,7 +15,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.ray.cluster import HeadNotStarted, RayHead, start_head
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
-from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion, RequestRelaunch
 from watchkeeper.domain.rules.permits.commands import Propose
 from watchkeeper.domain.rules.permits.guarded import GuardedAction, lost_target
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
@@ -101,7 +101,7 @@ def test_a_run_goes_on_after_its_ray_head_restarted(
         clock.ExponentialBackoff().wait_until_or_raise(
             lambda: jobs.find(first).state is JobState.STOPPED, timedelta(seconds=30), first
         )
-        answer = Acknowledge(now=clock.now(), actor=DRI, question=asked.name, answer="relaunch")
+        answer = AnswerQuestion(now=clock.now(), actor=DRI, question=asked.name, answer="relaunch")
         taken(session.ledger.handle(RUN, answer))
         watch_until(
             session,

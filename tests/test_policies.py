@@ -16,7 +16,7 @@ from tests.session import (
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened
 from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
@@ -163,7 +163,7 @@ def test_where_each_relaunch_needs_an_approval_one_waits_for_a_human(
     assert _decided(session, "asked") == [("escalate", "R19")]
     (question,) = data_of(session, "asked", EscalationRaised)
     assert "policy.approvals is each" in question.asks
-    answer = Acknowledge(
+    answer = AnswerQuestion(
         now=clock.now(), actor=DRI, question=question.question, answer="relaunch", note="go on"
     )
     taken(session.ledger.handle("asked", answer))

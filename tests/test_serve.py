@@ -217,15 +217,17 @@ def test_a_run_is_watched_read_and_answered_through_the_server(place: Place) -> 
         assert place.remote(*words).json == local_document, words
 
     # Only a human may, by the same rule and with the same words.
-    refused = place.remote("ack", "tiny", "q-1", principal="some-bot")
+    refused = place.remote("answer", "tiny", "q-1", "relaunch", principal="some-bot")
     assert (refused.code, refused.err) == (
         3,
-        place.local("ack", "tiny", "q-1", principal="some-bot").err,
+        place.local("answer", "tiny", "q-1", "relaunch", principal="some-bot").err,
     )
     assert "NOT_A_HUMAN" in refused.err
 
-    answer = ("--answer", "relaunch", "--note", "once more", "--json")
-    done = command_process("ack", "tiny", "q-1", *answer, "--server", place.url, token=place.token)
+    answer = ("relaunch", "--note", "once more", "--json")
+    done = command_process(
+        "answer", "tiny", "q-1", *answer, "--server", place.url, token=place.token
+    )
     assert done.code == 0, done.out
     assert "watch that runs in this home takes it" in done.json["says"]
     seq = done.json["recorded"][0]["seq"]
@@ -277,7 +279,7 @@ def test_a_request_that_writes_needs_the_token_of_the_home(place: Place) -> None
             client.acknowledge(request, headers=headers)
         assert refused.value.code is Code.UNAUTHENTICATED
         assert f"WATCHKEEPER_TOKEN_FILE={place.token}" in refused.value.message
-    without = command("ack", "tiny", "q-1", "--server", place.url)
+    without = command("answer", "tiny", "q-1", "relaunch", "--server", place.url)
     assert (without.code, "WATCHKEEPER_TOKEN_FILE=" in without.err) == (3, True)
     tried = [one for one in place.events() if one["topic"] == "run.attempt_refused.1"]
     # Once for the four: a stranger must not fill the record.
@@ -320,7 +322,9 @@ def test_a_client_gets_pages_and_errors_with_codes(empty: Place) -> None:
         assert large.value.code is Code.RESOURCE_EXHAUSTED
 
 
-@pytest.mark.parametrize("words", [("events", "nope"), ("ack", "nope", "q-1"), ("status", "nope")])
+@pytest.mark.parametrize(
+    "words", [("events", "nope"), ("answer", "nope", "q-1", "relaunch"), ("status", "nope")]
+)
 def test_an_unknown_run_is_told_as_on_the_home(empty: Place, words: tuple[str, ...]) -> None:
     assert empty.remote(*words) == empty.local(*words)
     assert empty.remote(*words, "--json").json == empty.local(*words, "--json").json
@@ -399,7 +403,9 @@ def test_health_says_what_is_wrong(empty: Place) -> None:
     ],
 )
 @pytest.mark.parametrize(
-    "words", [("status",), ("events", "tiny"), ("ack", "tiny", "q-1")], ids=lambda w: w[0]
+    "words",
+    [("status",), ("events", "tiny"), ("answer", "tiny", "q-1", "relaunch")],
+    ids=lambda w: w[0],
 )
 def test_a_server_that_is_not_there_is_one_sentence(
     words: tuple[str, ...], server: str, code: int, says: str
@@ -419,7 +425,7 @@ def test_a_server_that_never_answers_leaves_open_what_was_recorded(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         process = subprocess.Popen(
-            [*WATCHKEEPER, "ack", "tiny", "q-1", "--as", "dri", "--server", url],
+            [*WATCHKEEPER, "answer", "tiny", "q-1", "relaunch", "--as", "dri", "--server", url],
             stderr=subprocess.PIPE,
             text=True,
         )

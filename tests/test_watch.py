@@ -29,7 +29,7 @@ from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session, holder_of
 from watchkeeper.domain.rules.launch.commands import DraftRun
-from watchkeeper.domain.rules.operator.commands import Acknowledge, AddNote, Stop
+from watchkeeper.domain.rules.operator.commands import AddNote, AnswerQuestion, Stop
 from watchkeeper.domain.rules.permits.commands import Revoke
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.watch.commands import TakeWatch
@@ -146,7 +146,9 @@ def test_the_same_failure_twice_is_asked_about_and_a_human_may_relaunch(
     watch_until(session, lambda runs: bool(runs["loop"].questions.open))
     assert [d.rule for d in data_of(session, "loop", DecisionMade)] == ["R1", "R2"]
     assert phase_of(session, "loop") == "interrupted"
-    command = Acknowledge(now=clock.now(), actor=DRI, question="q-1", answer="relaunch", note="go")
+    command = AnswerQuestion(
+        now=clock.now(), actor=DRI, question="q-1", answer="relaunch", note="go"
+    )
     taken(session.ledger.handle("loop", command))
     watch_until(session, lambda runs: len(runs["loop"].ends.failures) == 3)
     assert data_of(session, "loop", DecisionMade)[2].rule == "R19"

@@ -17,8 +17,8 @@ from tests.domain.samples import (
     tracker,
 )
 from watchkeeper.domain.rules.operator.commands import (
-    Acknowledge,
     AnnounceAct,
+    AnswerQuestion,
     RequestRelaunch,
     Stop,
 )
@@ -146,7 +146,7 @@ def answered(history: History) -> Answer:
     """A human answers the newest question: relaunch."""
     question = list(history.run.questions.open)[-1]
     return history.tell(
-        Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
+        AnswerQuestion(now=history.now, actor=DRI, question=question, answer="relaunch")
     )
 
 

@@ -35,7 +35,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.rules.seal.commands import VerifySeal
 from watchkeeper.domain.run.ends import Action
 from watchkeeper.domain.run.health import FindingOpened
@@ -207,7 +207,7 @@ class Relaunched:
         history = self.history.later(timedelta(minutes=5))
         for question in list(history.run.questions.open):
             history.tell(
-                Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
+                AnswerQuestion(now=history.now, actor=DRI, question=question, answer="relaunch")
             )
         more: dict[str, Any] = {"config": {"trainer.seed": facts["seed"]}}
         if facts.get("unread"):

@@ -17,7 +17,7 @@ from tests.domain.samples import (
 from tests.domain.stories import story
 from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
-from watchkeeper.domain.rules.operator.commands import Acknowledge, Stop
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion, Stop
 from watchkeeper.domain.run.ends import Action, DecisionMade, RunStopped
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.fact import Fact
@@ -110,7 +110,7 @@ def test_what_was_refused_may_start_again_from_where_it_was_to_start() -> None:
     history = History().draft(contract(initialize_from=path)).approve(facts).request(facts)
     report = ReportRefusedLaunch(now=history.now, actor=LOOP, instance="i1", reason="no")
     history.take_watch().tell(report)
-    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", answer="relaunch"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question="q-1", answer="relaunch"))
     plan = history.tell(history.relaunch_command(facts)).the(LaunchRequested).plan
     assert (plan.instance, plan.resume_from, plan.resume_step) == ("i2", path, 2900)
     assert audit(history.events) == []

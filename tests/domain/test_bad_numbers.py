@@ -9,7 +9,7 @@ import pytest
 from tests.domain.given import History, decided
 from tests.domain.samples import DRI, bar, checkpoint, killed, listing, sealable, succeeded, tracker
 from tests.domain.test_manoeuvres import approval, relaunch, rollback
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.rules.seal.commands import VerifySeal
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.run.bad_numbers import bad_from, last_good
@@ -69,7 +69,7 @@ def test_an_answer_to_relaunch_resumes_from_the_last_good_one() -> None:
     history = ended()
     assert history.run.questions.open
     asked = next(one for one in history.run.questions.open.values() if "--to step-600" in one.asks)
-    answer = Acknowledge(
+    answer = AnswerQuestion(
         now=history.now, actor=DRI, question=asked.name, answer="relaunch", note="go"
     )
     assert history.when(answer).the(DecisionMade).resume_step == 600

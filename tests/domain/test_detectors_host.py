@@ -21,7 +21,7 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from tests.every_row import every_row
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.rules.registry import RULES
 from watchkeeper.domain.run.ends import DecisionMade
 from watchkeeper.domain.run.health import FindingOpened, FindingRaised
@@ -221,7 +221,7 @@ def test_h14_is_open_while_the_gate_blocks_a_relaunch_that_drifted() -> None:
     assert any("seed" in line for line in found.evidence)
     assert answer.the(EscalationRaised).rule == "R19"
     name = answer.the(EscalationRaised).question
-    history.tell(Acknowledge(now=history.now, actor=DRI, question=name, answer="relaunch"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question=name, answer="relaunch"))
     same = clear_for(1000, config={"trainer.seed": "0"})
     assert cleared(history.tell(history.relaunch_command(same))) == ["config_drift"]
     assert not history.run.health.findings

@@ -9,7 +9,7 @@ import pytest
 from tests.domain.given import Answer, History, decided
 from tests.domain.samples import DRI, bar, contract, job, killed, listing, node_lost
 from tests.domain.stories import story
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened
 from watchkeeper.domain.run.phases import Interrupted, Running, Stabilizing
@@ -27,8 +27,8 @@ def opened(answer: Answer) -> list[str]:
     return [finding.kind for finding in answer.all(FindingOpened)]
 
 
-def answer(history: History, question: str) -> Acknowledge:
-    return Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
+def answer(history: History, question: str) -> AnswerQuestion:
+    return AnswerQuestion(now=history.now, actor=DRI, question=question, answer="relaunch")
 
 
 def cleared(answer: Answer) -> list[str]:

@@ -19,7 +19,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.rules.operator.commands import Acknowledge, Stop
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion, Stop
 from watchkeeper.domain.rules.seal.commands import VerifySeal
 from watchkeeper.domain.run.ends import Action
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened
@@ -237,7 +237,7 @@ def test_a_human_may_relaunch_all_the_same_and_the_finding_clears_when_it_fits()
     look(history, lines=[ELSEWHERE])
     history.fail(node_lost(), step=1200, found=FOUND)
     question = list(history.run.questions.open)[-1]
-    ack = Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
+    ack = AnswerQuestion(now=history.now, actor=DRI, question=question, answer="relaunch")
     history.tell(ack)
     history.relaunch()
     cleared = look(history, 1250, lines=HERE).the(FindingCleared)
@@ -271,7 +271,7 @@ def test_a_drifted_identity_outlives_a_success_and_blocks_the_seal_until_it_is_w
 def test_a_success_asks_again_about_a_drift_whose_question_was_taken_before() -> None:
     history = story(Running)
     asked = look(history, lines=[ELSEWHERE]).the(EscalationRaised).question
-    history.tell(Acknowledge(now=history.now, actor=DRI, question=asked, note="seen"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question=asked, note="seen"))
     end = history.fail(succeeded(), step=5154, found=listing(5155))
     assert "--waive identity" in end.the(EscalationRaised).asks
 
@@ -303,7 +303,7 @@ def test_a_wrong_start_of_an_earlier_instance_blocks_the_seal() -> None:
     assert set(history.run.health.findings) == {"resume_mismatch"}
     history.fail(node_lost(), step=1200, found=FOUND)
     question = list(history.run.questions.open)[-1]
-    history.tell(Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question=question, answer="relaunch"))
     history.relaunch()
     history.fail(succeeded(), step=5154, found=listing(5155))
     [missing] = history.tell(seal(history)).the(SealBlocked).missing

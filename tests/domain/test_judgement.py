@@ -30,7 +30,7 @@ from watchkeeper.domain.rules.ends.commands import Revise
 from watchkeeper.domain.rules.ends.live import answer_to
 from watchkeeper.domain.rules.ends.resume_proof import resume_shown
 from watchkeeper.domain.rules.health.registry import LIVE_RULES
-from watchkeeper.domain.rules.operator.commands import Acknowledge, AnnounceAct
+from watchkeeper.domain.rules.operator.commands import AnnounceAct, AnswerQuestion
 from watchkeeper.domain.rules.registry import RULES
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
@@ -442,7 +442,7 @@ def test_a_resume_that_differs_is_asked_about_and_counts_once_a_human_took_it() 
     history.record(*made)
     assert not is_recovered(history.run.ends.judgement)
     history.tell(
-        Acknowledge(now=history.now, actor=DRI, question=question.question, note="planned")
+        AnswerQuestion(now=history.now, actor=DRI, question=question.question, note="planned")
     )
     assert is_recovered(history.run.ends.judgement)
 

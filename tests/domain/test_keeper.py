@@ -8,7 +8,7 @@ from tests.domain.given import History
 from tests.domain.samples import DRI, contract, job, killed, listing
 from tests.every_row import every_row
 from watchkeeper.domain.rules.ends.commands import Revise
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.run.ends import FailureClassified
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.evolve.monitor_accuracy import counted, revised
@@ -175,7 +175,7 @@ def test_a_question_that_a_human_calls_needless_counts() -> None:
         history.run.watch.monitor_accuracy.pages_needless,
     ) == (1, 0)
     [question] = history.run.questions.open
-    ack = Acknowledge(now=history.now, actor=DRI, question=question, answer="needless")
+    ack = AnswerQuestion(now=history.now, actor=DRI, question=question, answer="needless")
     history.tell(ack)
     assert (
         history.run.watch.monitor_accuracy.pages,

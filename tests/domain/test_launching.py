@@ -31,7 +31,7 @@ from watchkeeper.domain.rules.launch.commands import (
     RequestLaunch,
 )
 from watchkeeper.domain.rules.launch.gate.gate import blocks
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.launch import (
@@ -352,7 +352,7 @@ def test_a_relaunch_that_the_gate_blocks_is_asked_about() -> None:
 def test_a_relaunch_that_is_blocked_the_same_way_again_is_asked_about_again() -> None:
     history = story(Interrupted)
     history.tell(history.relaunch_command(BLOCKING))
-    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", answer="relaunch"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question="q-1", answer="relaunch"))
     answer = history.tell(history.relaunch_command(BLOCKING))
     answer.then_kinds(DecisionMade, EscalationRaised)
     assert answer.the(EscalationRaised).question == "q-2"

@@ -11,7 +11,7 @@ from tests.domain.samples import AGENT, DRI, SLUG, job, listing, tracker
 from tests.domain.stories import story
 from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
 from watchkeeper.domain.rules.operator.commands import (
-    Acknowledge,
+    AnswerQuestion,
     PlanRollback,
     RequestRelaunch,
     Stop,
@@ -61,7 +61,7 @@ def test_a_refused_launch_is_launched_again_when_a_human_says_so() -> None:
     answer = history.tell(report)
     answer.the(LaunchRefused)
     asked = answer.the(EscalationRaised)
-    command = Acknowledge(
+    command = AnswerQuestion(
         now=history.now, actor=DRI, question=asked.question, answer="relaunch", note="exported"
     )
     assert history.tell(command).the(DecisionMade).rule == "R19"

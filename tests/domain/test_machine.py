@@ -47,9 +47,9 @@ from watchkeeper.domain.rules.launch.commands import (
 )
 from watchkeeper.domain.rules.operator.commands import (
     Abandon,
-    Acknowledge,
     AddNote,
     AnnounceAct,
+    AnswerQuestion,
     Correct,
     EndAct,
     NameAncestor,
@@ -297,7 +297,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, 4), answer=st.sampled_from(("noted", "relaunch")), actor=ACTORS)
     def acknowledge(self, number: int, answer: Any, actor: Any) -> None:
-        self.give(Acknowledge(**self.common(actor), question=f"q-{number}", answer=answer))
+        self.give(AnswerQuestion(**self.common(actor), question=f"q-{number}", answer=answer))
 
     @rule(text=st.sampled_from(("", "a remark")))
     def remark(self, text: str) -> None:

@@ -44,7 +44,7 @@ from watchkeeper.domain.rules.launch.commands import (
     ReportRefusedLaunch,
 )
 from watchkeeper.domain.rules.operator.commands import (
-    Acknowledge,
+    AnswerQuestion,
     NameAncestor,
     PlanRollback,
     RequestRelaunch,
@@ -200,7 +200,7 @@ def held_at_the_gate(history: History) -> str:
 
 def answer(history: History, question: str) -> Answer:
     return history.tell(
-        Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
+        AnswerQuestion(now=history.now, actor=DRI, question=question, answer="relaunch")
     )
 
 

@@ -9,7 +9,7 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import MINUTE, look, opened, steps
 from tests.domain.samples import DRI, KEPT, checkpoint, contract, job, listing, node_lost
 from watchkeeper.adapters.ray.attempts import actors_of
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -169,7 +169,7 @@ def test_it_is_asked_again_after_an_answer_only_once_a_further_try_failed() -> N
     said = [asked(fails(history, tries, **SEGV)) for _ in range(3)]
     assert said == [[], ["R2"], []]
     [question] = [q.name for q in history.run.questions.open.values() if q.rule == "R2"]
-    history.tell(Acknowledge(now=history.now, actor=DRI, question=question, answer="noted"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question=question, answer="noted"))
     history.later(CADENCE)
     assert asked(see(history, tries, 1000)) == []
     assert asked(fails(history, tries, **SEGV)) == ["R2"]

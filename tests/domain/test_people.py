@@ -20,7 +20,13 @@ from tests.domain.samples import (
     node_lost,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.rules.operator.commands import Abandon, Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.rules.operator.commands import (
+    Abandon,
+    AddNote,
+    AnswerQuestion,
+    Correct,
+    Stop,
+)
 from watchkeeper.domain.rules.permits.guarded import CONSENT_LIFE, proposal_digest
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.run.ends import Action, DecisionMade, RunAbandoned, RunStopped
@@ -50,9 +56,9 @@ def asked(promised: Any = None) -> History:
     return history
 
 
-def ack(history: History, question: str = "q-1", **changes: Any) -> Acknowledge:
+def ack(history: History, question: str = "q-1", **changes: Any) -> AnswerQuestion:
     fields: dict[str, Any] = {"now": history.now, "actor": DRI, "question": question, **changes}
-    return Acknowledge(**fields)
+    return AnswerQuestion(**fields)
 
 
 # --- Questions -----------------------------------------------------------------------------------
@@ -144,7 +150,7 @@ def test_a_relaunch_as_answer_does_not_wait_for_a_store_that_was_down_at_the_las
     newest = max(history.run.checkpoints.validated)
     history.fail(exited(1), step=1100, without=("checkpoints",))
     answer = history.tell(
-        Acknowledge(now=history.now, actor=DRI, question="q-1", answer="relaunch")
+        AnswerQuestion(now=history.now, actor=DRI, question="q-1", answer="relaunch")
     )
     assert answer.the(DecisionMade).resume_step == newest
     # The gate looks again before anything is launched: what is gone by then is asked about.

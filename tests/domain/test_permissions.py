@@ -33,7 +33,13 @@ from watchkeeper.domain.rules.launch.commands import (
     ReportRefusedLaunch,
 )
 from watchkeeper.domain.rules.launch.launching import clearance_revoked
-from watchkeeper.domain.rules.operator.commands import Abandon, Acknowledge, AnnounceAct, Stop
+from watchkeeper.domain.rules.operator.commands import (
+    Abandon,
+    AnnounceAct,
+    AnswerQuestion,
+    Stop,
+    TakeQuestion,
+)
 from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose, Revoke, Waive
 from watchkeeper.domain.rules.permits.guarded import (
     CONSENT_LIFE,
@@ -270,7 +276,8 @@ ANNOUNCED: dict[str, Any] = {
 
 FORBIDDEN: list[tuple[type, type[RunCommand], dict[str, Any], str, str]] = [
     (Draft, ApproveLaunch, {"digest": "ab" * 6}, "approve", "ab" * 6),
-    (Running, Acknowledge, {"question": "q-1"}, "ack", "q-1"),
+    (Running, TakeQuestion, {"question": "q-1"}, "ack", "q-1"),
+    (Running, AnswerQuestion, {"question": "q-1"}, "answer", "q-1"),
     (Running, GiveConsent, {"proposal": "p-1"}, "consent", "p-1"),
     (Draft, Waive, {"subject": "L13", "reason": "me"}, "waive", "L13"),
     (Cleared, Revoke, {"name": "a-1"}, "revoke", "a-1"),
@@ -304,7 +311,7 @@ def test_an_agent_s_attempt_is_refused_and_recorded_once_a_day(
 def test_not_more_than_so_many_attempts_are_recorded_in_a_day() -> None:
     history = story(Running)
     for number in range(ATTEMPTS_MAX + 5):
-        history.attempt(asks(history, Acknowledge, AGENT, question=f"q-{number}"))
+        history.attempt(asks(history, AnswerQuestion, AGENT, question=f"q-{number}"))
     tried = [e for e in history.events if isinstance(e.data, AttemptRefused)]
     assert len(tried) == ATTEMPTS_MAX
     assert len(history.run.permits.refused_attempts) == ATTEMPTS_MAX
@@ -412,7 +419,7 @@ def test_a_revoked_approval_covers_nothing_and_a_human_may_approve_the_relaunch(
     assert "L11" in blocked.the(DecisionMade).because
     assert history.run.launch.preflight is not None
     tell(history, ApproveLaunch, digest=history.run.launch.preflight.digest)
-    tell(history, Acknowledge, question="q-1", answer="relaunch")
+    tell(history, AnswerQuestion, question="q-1", answer="relaunch")
     requested = history.tell(history.relaunch_command()).the(LaunchRequested)
     assert requested.approval == "a-2"
 

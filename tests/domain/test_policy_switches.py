@@ -11,7 +11,7 @@ from tests.domain.samples import DRI, KEPT, check_of, contract, exited, job, kil
 from tests.every_row import every_row
 from watchkeeper.domain.reading.triage.classify import classify
 from watchkeeper.domain.reading.triage.memory import OUT_OF_MEMORY
-from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion, RequestRelaunch
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
 from watchkeeper.domain.run.launch import LaunchRequested
@@ -161,7 +161,7 @@ def test_a_relaunch_that_needs_an_approval_waits_for_a_humans_answer() -> None:
     assert "policy.approvals is each" in question.asks
     assert "step-1000" in question.asks
     history.when(history.relaunch_command()).refused(Refusal.NO_RELAUNCH_DECIDED)
-    ack = Acknowledge(
+    ack = AnswerQuestion(
         now=history.now, actor=DRI, question=question.question, answer="relaunch", note="go on"
     )
     assert decided(history.tell(ack)) == (Action.RELAUNCH, "R19")
@@ -212,7 +212,7 @@ def test_a_relaunch_in_answer_to_a_question_is_no_restart_by_rule() -> None:
     answer = history.fail(node_lost(), step=3000, found=KEPT)
     assert decided(answer) == (Action.ESCALATE, "R3")
     asked = answer.the(EscalationRaised).question
-    history.tell(Acknowledge(now=history.now, actor=DRI, question=asked, answer="relaunch"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question=asked, answer="relaunch"))
     history.relaunch()
     assert len(history.run.ends.restarts) == 1
     # The window is over: the one restart of it counts no more, and the answered one never did.

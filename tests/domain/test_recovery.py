@@ -33,7 +33,7 @@ from tests.domain.samples import (
 from tests.domain.stories import story
 from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
-from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch, Stop
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion, RequestRelaunch, Stop
 from watchkeeper.domain.rules.permits.commands import GiveConsent
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.run.checkpoints import CheckpointRejected, CheckpointValidated
@@ -268,7 +268,9 @@ def test_a_dead_run_with_a_silent_store_is_asked_about_once_and_goes_on_by_a_hum
     [question] = history.run.questions.open.values()
     assert "newest checkpoint on record" in question.asks
     assert question.name in repr(status_row(history.run))
-    history.tell(Acknowledge(now=history.now, actor=DRI, question=question.name, answer="relaunch"))
+    history.tell(
+        AnswerQuestion(now=history.now, actor=DRI, question=question.name, answer="relaunch")
+    )
     assert history.decision is not None
     assert (history.decision.action, history.decision.resume_step) == (Action.RELAUNCH, 1000)
 
@@ -283,7 +285,7 @@ def test_a_relaunch_asked_for_is_asked_about_too_where_the_store_is_silent() -> 
     assert decided(late) == (Action.ESCALATE, "R19")
     question = late.the(EscalationRaised).question
     again = history.tell(
-        Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
+        AnswerQuestion(now=history.now, actor=DRI, question=question, answer="relaunch")
     )
     assert decided(again) == (Action.RELAUNCH, "R18")
 

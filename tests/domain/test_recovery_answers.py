@@ -13,7 +13,7 @@ from tests.domain.rule_page import DECISION_ROWS
 from tests.domain.rule_tables import DECISION_COLUMNS, Cell, Told
 from tests.domain.samples import DRI
 from tests.every_row import every_row
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.rules.permits.commands import GiveConsent
 from watchkeeper.domain.rules.permits.guarded import open_proposals
 from watchkeeper.domain.rules.shared.refusals import Refused
@@ -33,7 +33,7 @@ def cells() -> list[Cell]:
 def answer_all(history: History, answer: Said) -> None:
     """Answer whatever is asked now; it is taken or refused in words."""
     for question in list(history.run.questions.open):
-        command = Acknowledge(now=history.now, actor=DRI, question=question, answer=answer)
+        command = AnswerQuestion(now=history.now, actor=DRI, question=question, answer=answer)
         outcome = history.when(command).outcome
         if isinstance(outcome, Refused):
             assert outcome.sentence

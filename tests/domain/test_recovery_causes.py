@@ -25,7 +25,7 @@ from tests.domain.stories import story
 from tests.every_row import every_row
 from watchkeeper.domain.reading.named_places import bad_nodes
 from watchkeeper.domain.rules.ends.commands import ReportFix
-from watchkeeper.domain.rules.operator.commands import Acknowledge, AnnounceAct, RequestRelaunch
+from watchkeeper.domain.rules.operator.commands import AnnounceAct, AnswerQuestion, RequestRelaunch
 from watchkeeper.domain.rules.permits.commands import GiveConsent
 from watchkeeper.domain.run.ends import Action, DecisionMade, FixPushed
 from watchkeeper.domain.run.launch import LaunchRequested
@@ -365,7 +365,9 @@ def consented(history: History) -> History:
 
 def answered(history: History, question: str = "q-1") -> Answer:
     return history.tell(
-        Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch", note="done")
+        AnswerQuestion(
+            now=history.now, actor=DRI, question=question, answer="relaunch", note="done"
+        )
     )
 
 

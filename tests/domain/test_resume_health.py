@@ -9,7 +9,7 @@ from tests.domain.given import History
 from tests.domain.samples import DRI, KEPT, job, succeeded, tracker
 from tests.domain.stories import story
 from watchkeeper.domain.rules.health.resume import health_by_proof
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.rules.watch.handover import packet_of
 from watchkeeper.domain.run.ends import ResumeProven
 from watchkeeper.domain.run.open_questions import since_then
@@ -133,7 +133,7 @@ def test_what_differs_is_degraded_until_a_human_takes_it() -> None:
     check = history.later(5 * MINUTES).check(step=1300, **KEEP).the(CheckRecorded)
     assert (check.health, check.because) == (Health.DEGRADED, DIFFERS)
     assert health_words(check) == "degraded, not recovered"
-    history.tell(Acknowledge(now=history.now, actor=DRI, question=question, note="as planned"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question=question, note="as planned"))
     check = history.later(5 * MINUTES).check(step=1400, **KEEP).the(CheckRecorded)
     assert (check.health, check.because) == (Health.HEALTHY, "running")
 

@@ -34,7 +34,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.rules.operator.commands import Acknowledge, AddNote
+from watchkeeper.domain.rules.operator.commands import AddNote, AnswerQuestion
 from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifySeal
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.rules.table import COMMANDS, refusal_of
@@ -250,7 +250,7 @@ def test_a_success_with_wrong_numbers_is_asked_about_and_not_sealed_without_the_
     # No artefact is missing, so H11 says nothing.
     assert set(history.run.health.findings) == {"not_finite"}
     # That somebody took the question is no leave to seal it.
-    taken = Acknowledge(now=history.now, actor=DRI, question=asked.question, note="seen")
+    taken = AnswerQuestion(now=history.now, actor=DRI, question=asked.question, note="seen")
     history.tell(taken).the(EscalationAcknowledged)
     assert not history.when(verify(history)).all(SealVerified)
     waived = VerifySeal(

@@ -51,9 +51,9 @@ from watchkeeper.domain.rules.launch.commands import (
 from watchkeeper.domain.rules.launch.roots import Claim, Roots, claims_for
 from watchkeeper.domain.rules.operator.commands import (
     Abandon,
-    Acknowledge,
     AddNote,
     AnnounceAct,
+    AnswerQuestion,
     Correct,
     EndAct,
     NameAncestor,
@@ -123,7 +123,7 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
         TakeWatch: {"holder": HOLDER, "same_home": True},
         ReleaseWatch: {"token": token, "reason": "leaving"},
         Relaunch: {"token": token, "submission_id": f"{SLUG}-i2-home", "facts": clear()},
-        Acknowledge: {"question": "q-1"},
+        AnswerQuestion: {"question": "q-1"},
         AddNote: {"text": "a remark"},
         Correct: {"corrects": 1, "text": "as it was"},
         Stop: {"reason": "enough"},
@@ -219,13 +219,13 @@ def test_a_run_is_left_alive_by_some_command_until_it_is_over(phase: type[Phase]
         assert not taken
     elif phase is Abandoned:
         # What was given up may still be gone on from under another name.
-        assert taken == {ReleaseWatch, Acknowledge, AddNote, Correct, Supersede}
+        assert taken == {ReleaseWatch, AnswerQuestion, AddNote, Correct, Supersede}
     elif phase is Superseded:
-        assert taken == {ReleaseWatch, Acknowledge, AddNote, Correct}
+        assert taken == {ReleaseWatch, AnswerQuestion, AddNote, Correct}
     elif phase is Stopped:
         # What a human lets be sealed by a named waiver.
         sealing = {VerifySeal, Propose, GiveConsent, Waive, Revoke}
-        assert taken == {ReleaseWatch, Acknowledge, AddNote, Correct, Supersede} | sealing
+        assert taken == {ReleaseWatch, AnswerQuestion, AddNote, Correct, Supersede} | sealing
     else:
         assert taken
 
@@ -364,7 +364,7 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.WATCH_HELD: lambda: asked(Running, TakeWatch, holder=RIVAL, actor=LOOP),
     Refusal.WATCH_SUPERSEDED: lambda: asked(Running, ReleaseWatch, token=9),
     Refusal.NO_RELAUNCH_DECIDED: undecided,
-    Refusal.QUESTION_NOT_OPEN: lambda: asked(Running, Acknowledge),
+    Refusal.QUESTION_NOT_OPEN: lambda: asked(Running, AnswerQuestion),
     Refusal.ANSWER_NOT_POSSIBLE: lambda: alive(),
     Refusal.EVENT_UNKNOWN: lambda: asked(Draft, Correct, corrects=2),
     Refusal.TEXT_EMPTY: lambda: asked(Draft, AddNote, text=" "),
@@ -470,7 +470,7 @@ def alive() -> Answer:
     """A question that is open while its instance lives."""
     history = story(Interrupted).relaunch()
     history.check(lines=["Starting from scratch"])
-    return history.when(command(Acknowledge, history, answer="relaunch"))
+    return history.when(command(AnswerQuestion, history, answer="relaunch"))
 
 
 @every_row("refusal", Refusal, ids=lambda refusal: refusal.name)

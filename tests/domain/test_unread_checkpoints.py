@@ -9,7 +9,7 @@ import pytest
 from tests.domain.auditor import audit
 from tests.domain.given import History, decided
 from tests.domain.samples import DRI, START, checkpoint, contract, job, killed, listing, node_lost
-from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion, RequestRelaunch
 from watchkeeper.domain.rules.watch.handover import packet_of
 from watchkeeper.domain.run.checkpoints import CheckpointRejected, CheckpointValidated
 from watchkeeper.domain.run.ends import Action, DecisionMade
@@ -171,7 +171,7 @@ def sees(said: JobFacts | None = None, **facts: Any) -> Step:
 
 def taken(history: History) -> None:
     """A human takes the question, and does not say what to do."""
-    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", note="I look at it"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question="q-1", note="I look at it"))
 
 
 def rejected(history: History) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from tests.domain.given import Answer, History
 from tests.domain.samples import DRI, contract, down, fresh, listing, node_lost, tracker
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.observation.measured import Measured
@@ -102,7 +102,9 @@ class Training:
         if answered:
             question = list(self.history.run.questions.open)[-1]
             self.history.tell(
-                Acknowledge(now=self.history.now, actor=DRI, question=question, answer="relaunch")
+                AnswerQuestion(
+                    now=self.history.now, actor=DRI, question=question, answer="relaunch"
+                )
             )
         self.history.later(timedelta(seconds=120)).relaunch()
         self.history.later(timedelta(seconds=60))

@@ -37,7 +37,14 @@ from watchkeeper.domain.rules.launch.commands import (
     ApproveLaunch,
     ReportRefusedLaunch,
 )
-from watchkeeper.domain.rules.operator.commands import Abandon, Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.rules.operator.commands import (
+    Abandon,
+    AddNote,
+    AnswerQuestion,
+    Correct,
+    Stop,
+    TakeQuestion,
+)
 from watchkeeper.domain.rules.permits.commands import GiveConsent, Revoke, Waive
 from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifySeal
 from watchkeeper.domain.rules.shared.refusals import Refused
@@ -249,8 +256,10 @@ def crash_loop() -> History:
         found=listing(*found, half_written(1100)),
     )
     history.later(6 * 60 * MINUTE)
+    history.tell(TakeQuestion(now=history.now, actor=DRI, question="q-1", note="reading the log"))
+    history.later(MINUTE)
     note = "Same step twice: suspect the checkpoint writer, see #4711"
-    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", note=note))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question="q-1", note=note))
     history.later(MINUTE)
     history.tell(Stop(now=history.now, actor=DRI, reason="superseded by a fixed writer"))
     return history
@@ -355,7 +364,7 @@ def answered() -> History:
     history.fail(exited(1), shown=shown(history, 1101, 4.8), lines=trace, found=listing(*found))
     history.later(20 * MINUTE)
     history.tell(
-        Acknowledge(
+        AnswerQuestion(
             now=history.now, actor=DRI, question="q-1", answer="relaunch", note="data host rebooted"
         )
     )

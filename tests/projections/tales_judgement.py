@@ -21,7 +21,7 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from watchkeeper.domain.rules.ends.commands import ReportFix, Revise, SuggestCause
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.rules.permits.commands import GiveConsent
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
 from watchkeeper.domain.run.phases import Running
@@ -59,7 +59,9 @@ def mended() -> History:
     history.fail(exited(1), step=1300, lines=[full], found=newer)
     history.tell(GiveConsent(now=history.now, actor=DRI, proposal="p-1", note="old logs only"))
     history.later(5 * MINUTE)
-    answer = Acknowledge(now=history.now, actor=DRI, question="q-2", answer="relaunch", note="done")
+    answer = AnswerQuestion(
+        now=history.now, actor=DRI, question="q-2", answer="relaunch", note="done"
+    )
     history.tell(answer)
     history.relaunch()
     return history

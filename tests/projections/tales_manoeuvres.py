@@ -23,8 +23,8 @@ from tests.domain.stories import story, successor
 from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
 from watchkeeper.domain.rules.launch.commands import AdoptInstance, ApproveLaunch
 from watchkeeper.domain.rules.operator.commands import (
-    Acknowledge,
     AnnounceAct,
+    AnswerQuestion,
     EndAct,
     NameAncestor,
     PlanRollback,
@@ -104,7 +104,9 @@ def rolled_back(history: History) -> History:
 def superseded() -> History:
     """Closed in favour of a run of another name."""
     history = manoeuvred()
-    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", note="another data mix"))
+    history.tell(
+        AnswerQuestion(now=history.now, actor=DRI, question="q-1", note="another data mix")
+    )
     new = successor(initialize_from=f"{ROOT}/checkpoints/step-900")
     history.tell(Supersede(now=history.now, actor=DRI, successor=new, reason="another data mix"))
     return history

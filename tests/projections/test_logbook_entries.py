@@ -185,7 +185,7 @@ def test_the_same_failure_again_asks_a_human_with_the_exact_command() -> None:
     failed = entry(text, "- i2 failed at ~1108/2000")
     assert "not relaunched, a human is asked (R2, event 28)" in failed
     assert "the same as i1" in failed
-    assert "`watchkeeper ack grug-moe-1e23-ep8 q-1 [--answer relaunch]" in failed
+    assert "`watchkeeper answer grug-moe-1e23-ep8 q-1 relaunch" in failed
 
 
 def test_a_decision_that_had_to_wait_is_an_entry_of_its_own() -> None:

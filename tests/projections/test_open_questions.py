@@ -8,7 +8,7 @@ import pytest
 from tests.domain.given import History
 from tests.domain.samples import DRI, contract, job, killed, listing
 from tests.projections.tales import QUARTER, crashed, resumed, trained
-from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion, RequestRelaunch
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.rules.watch.handover import packet_of
 from watchkeeper.domain.run.health import DRIFTED, FindingCleared, FindingOpened, FindingRaised
@@ -66,10 +66,14 @@ def test_a_cleared_question_says_so_and_asks_for_no_stop_anywhere() -> None:
     assert need.says == (
         f"{ALERT} (H3); answered by events: cleared {cleared}; i1 trains; only to be closed"
     )
-    assert need.do == (f'watchkeeper ack {history.run.slug} q-1 --note "..."',)
+    slug = history.run.slug
+    assert need.do == (
+        f"watchkeeper ack {slug} q-1",
+        f'watchkeeper answer {slug} q-1 leave --note "..."',
+    )
     [packed] = packet_of(history.run).questions
     assert "answered by events: cleared" in packed
-    assert "close it with `watchkeeper ack" in packed
+    assert "close it with `watchkeeper answer" in packed
     for text in (render_fleet(seen, history.now), render_run(seen.runs[0], history.now), packed):
         assert STOP not in text
     assert STOP not in json.dumps(status_row(history.run))
@@ -94,7 +98,7 @@ def test_an_end_of_the_instance_answers_the_question_about_it() -> None:
     event = next(e for e in history.events if isinstance(e.data, FindingCleared))
     line = f"- Closes q-1: H3 cleared (event {event.version})\n"
     assert line in render_at(history.events).decode(), "the entry of the end says what it closed"
-    again = Acknowledge(now=history.now, actor=DRI, question="q-1", note="seen")
+    again = AnswerQuestion(now=history.now, actor=DRI, question="q-1", note="seen")
     history.when(again).refused(Refusal.QUESTION_NOT_OPEN, f"closed by event {event.version}")
 
 
@@ -141,7 +145,7 @@ def test_a_relaunch_closes_the_open_question_with_its_reason(ended: bool) -> Non
     )
     assert not history.run.questions.open
     assert summary(taken) == "q-1 closed by relaunch: a worn node is out"
-    assert "- q-1 closed by relaunch\n- Status: taken by dri (human): `a worn node is out`" in (
+    assert "- q-1 closed by relaunch\n- Status: answered by dri (human): `a worn node is out`" in (
         render_at(history.events).decode()
     )
 
@@ -168,7 +172,7 @@ def test_a_question_about_an_end_is_answered_by_the_instance_that_followed() -> 
 
 def acknowledged() -> History:
     history = asked(resumed(), rule="H7")
-    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", note="seen"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question="q-1", note="seen"))
     return history
 
 

@@ -129,8 +129,9 @@ def test_each_need_names_the_exact_next_command() -> None:
     digest = status_row(asked().run)["approval"]
     assert do == {
         "question": (
-            'watchkeeper ack r q-1 --note "..."',
-            'watchkeeper ack r q-1 --answer relaunch --note "..."',
+            "watchkeeper ack r q-1",
+            'watchkeeper answer r q-1 relaunch --note "..."',
+            'watchkeeper answer r q-1 leave --note "..."',
         ),
         "approval": (f"watchkeeper approve r --plan {digest}",),
         "seal": ("watchkeeper seal r",),
@@ -139,7 +140,8 @@ def test_each_need_names_the_exact_next_command() -> None:
 
 def test_a_question_of_a_living_run_offers_no_relaunch() -> None:
     assert one(trained().now, TALES["alarmed"]().run).needs[0].do == (
-        'watchkeeper ack r q-1 --note "..."',
+        "watchkeeper ack r q-1",
+        'watchkeeper answer r q-1 leave --note "..."',
     )
 
 
@@ -235,8 +237,9 @@ def test_the_fleet_reads_as_it_should() -> None:
         "    since 19:02 UTC: i1: the relaunch is blocked at the gate: L1 not set where the "
         "submit happens:",
         "      WANDB_API_KEY. Relaunch, or leave it? (R19)",
-        '      -> watchkeeper ack grug q-1 --note "..."',
-        '      -> watchkeeper ack grug q-1 --answer relaunch --note "..."',
+        "      -> watchkeeper ack grug q-1",
+        '      -> watchkeeper answer grug q-1 relaunch --note "..."',
+        '      -> watchkeeper answer grug q-1 leave --note "..."',
         "",
         "RUNNING   phase    progress    newest ckpt  checked    note",
         "  delphi  running  ~1310/2000  step-1250    1 min ago",
@@ -289,7 +292,7 @@ def test_one_run_is_shown_with_what_to_do() -> None:
     text = render_run(one(history.now + MINUTE, history.run), history.now + MINUTE)
     assert text.startswith("r   hero   interrupted since 18:51 UTC (22 min)\n")
     assert "\n decided     escalate (R10): step-1000, which was decided on" in text
-    assert '      -> watchkeeper ack r q-2 --answer relaunch --note "..."' in text
+    assert '      -> watchkeeper answer r q-2 relaunch --note "..."' in text
 
 
 def test_a_logbook_that_lags_behind_says_by_how_much() -> None:

@@ -16,7 +16,7 @@ from tests.domain.training import training
 from tests.every_row import every_row
 from tests.projections import tales
 from tests.projections.tales import TALES, recorded
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.run.ends import DecisionMade
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.evolve.evolve import evolve
@@ -281,7 +281,7 @@ def test_an_open_question_is_explained_before_what_is_newer() -> None:
         )
     )
     assert asked_about(history.events) == [question]
-    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", note="seen"))
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question="q-1", note="seen"))
     [newer] = asked_about(history.events)
     assert newer > question
 

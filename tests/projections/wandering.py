@@ -22,7 +22,7 @@ from tests.domain.samples import (
 )
 from tests.projections.tales import QUARTER, crashed, hero, launched, trained
 from watchkeeper.domain.rules.launch.commands import ConfirmLaunched, ReportRefusedLaunch
-from watchkeeper.domain.rules.operator.commands import Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.rules.operator.commands import AddNote, AnswerQuestion, Correct, Stop
 from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifySeal
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.rules.table import RunCommand
@@ -91,7 +91,7 @@ def _command(draw: st.DrawFn, history: History) -> RunCommand | None:
         case "q" if history.run.questions.open:
             question = draw(st.sampled_from(sorted(history.run.questions.open)))
             answer: Literal["noted", "relaunch"] = draw(st.sampled_from(_ANSWERS))
-            return Acknowledge(now=now, actor=DRI, question=question, answer=answer, note="seen")
+            return AnswerQuestion(now=now, actor=DRI, question=question, answer=answer, note="seen")
         case "n":
             return AddNote(now=now, actor=DRI, text=draw(st.text(max_size=30)))
         case "w":

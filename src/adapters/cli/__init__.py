@@ -50,6 +50,7 @@ COMMANDS = {
     "note": "people",
     "correct": "people",
     "ack": "people",
+    "answer": "people",
     "stop": "people",
     "revise": "judging",
     "fix": "judging",

@@ -47,7 +47,8 @@ CONTENTS: Mapping[str, Mapping[str, str]] = {
         "correct": "Say what is true where an event is wrong.",
     },
     "Decide": {
-        "ack": "Take a question, or answer it.",
+        "ack": "Say that you work on a question.",
+        "answer": "Answer a question, which closes it.",
         "stop": "Stop a live job, so that nothing relaunches it.",
         "revise": "Name the cause of an end anew.",
         "fix": "Go on at the commit of a small fix.",

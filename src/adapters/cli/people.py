@@ -1,8 +1,8 @@
-"""`note`, `correct`, `ack`, `stop` and `abandon`: what people say and decide."""
+"""`note`, `correct`, `ack`, `answer`, `stop` and `abandon`: what people say and decide."""
 
 import getpass
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,14 @@ from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import actor_of
-from watchkeeper.domain.rules.operator.commands import Abandon, Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.rules.operator.commands import (
+    Abandon,
+    AddNote,
+    AnswerQuestion,
+    Correct,
+    Stop,
+    TakeQuestion,
+)
 from watchkeeper.domain.rules.table import RunCommand
 from watchkeeper.domain.run.ends import RunAbandoned, RunStopped
 from watchkeeper.domain.run.operator import StopRequested
@@ -51,40 +58,67 @@ def correct(
     _do(home, as_json, run, Correct(now=clock.now(), actor=actor, corrects=event, text=text))
 
 
+_RECORDED: Mapping[str, Literal["noted", "relaunch", "needless"]] = {
+    "relaunch": "relaunch",
+    "leave": "noted",
+    "needless": "needless",
+}
+"""Answers as they are typed, and as events hold them."""
+
+
 @click.command()
 @click.argument("run")
 @click.argument("question")
-@click.option("--note", "text", default="", help="What was decided, and why.")
-@click.option(
-    "--answer",
-    type=click.Choice(["noted", "relaunch", "needless"]),
-    default="noted",
-    show_default=True,
-    help="`relaunch` resumes an interrupted run from its newest complete checkpoint; `needless` "
-    "says that nobody had to be asked, and counts among the keeper's errors.",
-)
+@click.option("--note", "text", default="", help="For example when you will know more.")
+@home_option
+@actor_option
+@json_errors
+def ack(
+    run: str, question: str, text: str, home: Path, as_json: bool, principal: str | None
+) -> None:
+    """Say that you work on QUESTION of RUN. It stays open and decides nothing. Only a human can."""
+    command = TakeQuestion(
+        now=clock.now(), actor=_actor(home, principal), question=question, note=text
+    )
+    _do(home, as_json, run, command)
+
+
+@click.command()
+@click.argument("run")
+@click.argument("question")
+@click.argument("reply", metavar="ANSWER", type=click.Choice([*_RECORDED]))
+@click.option("--note", "text", default="", help="Why; needed unless the answer is `relaunch`.")
 @home_option
 @actor_option
 @server_option
 @json_errors
-def ack(
+def answer(
     run: str,
     question: str,
+    reply: str,
     text: str,
-    answer: Literal["noted", "relaunch", "needless"],
     home: Path,
     as_json: bool,
     principal: str | None,
     server: str | None,
 ) -> None:
-    """Take QUESTION of RUN. Only a human can."""
+    """Answer QUESTION of RUN, which closes it. Only a human can.
+
+    ANSWER is `relaunch` to resume an interrupted run from its newest complete checkpoint, `leave`
+    to change nothing, or `needless` if nobody had to be asked; that counts as the monitor's error.
+    """
+    if reply != "relaunch" and not text.strip():
+        raise Leave(f'--note: expected why, for example --note "node drained" with {reply}', 4)
+    kept = _RECORDED[reply]
     if server:
         name = actor_of({}, principal, os.environ, getpass.getuser()).principal
-        done = load("rpc.client", "acknowledge")(server, run, question, text, answer, name)
+        done = load("rpc.client", "acknowledge")(server, run, question, text, kept, name)
         _report(as_json, run, done.recorded, done.says)
         return
     actor = _actor(home, principal)
-    command = Acknowledge(now=clock.now(), actor=actor, question=question, note=text, answer=answer)
+    command = AnswerQuestion(
+        now=clock.now(), actor=actor, question=question, note=text, answer=kept
+    )
     _do(home, as_json, run, command)
 
 

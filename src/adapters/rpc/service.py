@@ -33,7 +33,7 @@ from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
     Recorded,
     RunStatus,
 )
-from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.run.envelope import decode
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.projections.published.event_data import whole_row
@@ -117,7 +117,7 @@ class Service(WatchkeeperService):
         ctx: RequestContext[AcknowledgeRequest, AcknowledgeResponse],
         /,
     ) -> AcknowledgeResponse:
-        """Acknowledge a question for a human. The request needs the home's token."""
+        """Answer a question for a human. The request needs the home's token."""
         given = (ctx.request_headers.get("authorization") or "").removeprefix("Bearer ").strip()
         if not hmac.compare_digest(given.encode(), self._token.encode()):
             return await self._answer(refuse_stranger, request)
@@ -195,7 +195,7 @@ def list_events(session: Session, request: ListEventsRequest) -> ListEventsRespo
 
 
 def acknowledge(session: Session, request: AcknowledgeRequest) -> AcknowledgeResponse:
-    """Acknowledge a question, as `watchkeeper ack` does.
+    """Answer a question, as `watchkeeper answer` does.
 
     Raises:
         Leave: A rule refuses the request, or the request is incomplete.
@@ -212,7 +212,7 @@ def acknowledge(session: Session, request: AcknowledgeRequest) -> AcknowledgeRes
         raise Leave(f"key or note is too long: expected {bounds}", 4)
     # The server's own environment must not decide who the actor is.
     actor = actor_of(read_principals(session.home.principals), request.principal, {}, "")
-    command = Acknowledge.model_validate(
+    command = AnswerQuestion.model_validate(
         {
             "now": clock.now(),
             "actor": actor,
@@ -240,7 +240,7 @@ def refuse_stranger(session: Session, request: AcknowledgeRequest) -> Acknowledg
     if request.run in session.ledger.slugs():
         stranger = Actor(principal=STRANGER, kind="agent")
         question = request.question[:KEY_LENGTH_MAX]
-        tried = Acknowledge(now=clock.now(), actor=stranger, question=question)
+        tried = AnswerQuestion(now=clock.now(), actor=stranger, question=question)
         session.ledger.handle(request.run, tried)
     token = session.home.rpc_token
     hint = f"set {TOKEN_VARIABLE}={token} (only the owner of the home can read it)"

@@ -40,9 +40,9 @@ from watchkeeper.domain.rules.launch.launching import (
 )
 from watchkeeper.domain.rules.operator.commands import (
     Abandon,
-    Acknowledge,
     AddNote,
     AnnounceAct,
+    AnswerQuestion,
     Correct,
     EndAct,
     NameAncestor,
@@ -50,6 +50,7 @@ from watchkeeper.domain.rules.operator.commands import (
     RequestRelaunch,
     Stop,
     Supersede,
+    TakeQuestion,
 )
 from watchkeeper.domain.rules.operator.planned import announce, end_act
 from watchkeeper.domain.rules.operator.relaunching import (
@@ -98,7 +99,7 @@ from watchkeeper.domain.run.phases import (
     Stabilizing,
 )
 from watchkeeper.domain.run.queries import escalation_of
-from watchkeeper.domain.run.questions import EscalationAcknowledged
+from watchkeeper.domain.run.questions import EscalationAcknowledged, QuestionTaken
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.seal import RunSealed, SealBlocked
 from watchkeeper.domain.run.watch import HistoryLimitPassed, WatchReleased, WatchTaken
@@ -203,10 +204,16 @@ def _operator(run: Run, command: OperatorCommand) -> Outcome:
             assert_never(command)
 
 
-def _people(run: Run, command: Acknowledge | AddNote | Correct | Stop | Abandon) -> Outcome:
+def _people(
+    run: Run, command: TakeQuestion | AnswerQuestion | AddNote | Correct | Stop | Abandon
+) -> Outcome:
     match command:
-        case Acknowledge():
-            return _acknowledge(run, command)
+        case TakeQuestion():
+            if refused := _no_answer(run, command):
+                return refused
+            return [QuestionTaken(question=command.question, note=command.note)]
+        case AnswerQuestion():
+            return _answer(run, command)
         case AddNote():
             if not command.text.strip():
                 return Refused(Refusal.TEXT_EMPTY)
@@ -282,13 +289,20 @@ def _history_limit(run: Run) -> list[HistoryLimitPassed]:
 # --- People --------------------------------------------------------------------------------------
 
 
-def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
+def _no_answer(run: Run, command: TakeQuestion | AnswerQuestion) -> Refused | None:
+    """Refuse an actor who is no human, and a question that is not open."""
     if command.actor.kind != "human":
         return not_a_human(run, command)
     if command.question not in run.questions.open:
         by = run.questions.resolved_by.get(command.question)
         at = f", closed by event {by}" if by else ""
         return Refused(Refusal.QUESTION_NOT_OPEN, f"{command.question}{at}")
+    return None
+
+
+def _answer(run: Run, command: AnswerQuestion) -> Outcome:
+    if refused := _no_answer(run, command):
+        return refused
     taken = EscalationAcknowledged(
         question=command.question, answer=command.answer, note=command.note
     )

@@ -21,9 +21,9 @@ from watchkeeper.domain.rules.launch.commands import (
 )
 from watchkeeper.domain.rules.operator.commands import (
     Abandon,
-    Acknowledge,
     AddNote,
     AnnounceAct,
+    AnswerQuestion,
     Correct,
     EndAct,
     NameAncestor,
@@ -31,6 +31,7 @@ from watchkeeper.domain.rules.operator.commands import (
     RequestRelaunch,
     Stop,
     Supersede,
+    TakeQuestion,
 )
 from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose, Revoke, Waive
 from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifyMilestone, VerifySeal
@@ -89,7 +90,8 @@ RunCommand = (
     | TakeWatch
     | ReleaseWatch
     | Relaunch
-    | Acknowledge
+    | TakeQuestion
+    | AnswerQuestion
     | AddNote
     | Correct
     | Stop
@@ -160,7 +162,8 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     Relaunch: _all_but(Refusal.STILL_LIVE, Interrupted)
     | {Finished: Refusal.NO_RELAUNCH_DECIDED, Launching: Refusal.STILL_LAUNCHING}
     | _NOT_LIVE,
-    Acknowledge: _UNBORN | {Sealed: Refusal.RUN_SEALED},
+    TakeQuestion: _UNBORN | _OVER,
+    AnswerQuestion: _UNBORN | {Sealed: Refusal.RUN_SEALED},
     AddNote: _UNBORN | {Sealed: Refusal.RUN_SEALED},
     Correct: _UNBORN | {Sealed: Refusal.RUN_SEALED},
     Stop: _UNBORN | _OVER | {Finished: Refusal.ALREADY_FINISHED},

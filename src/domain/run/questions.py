@@ -1,4 +1,4 @@
-"""Questions to the DRI: raised, acknowledged, open."""
+"""Questions to the DRI: raised, taken, answered."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from watchkeeper.domain.run.fact import Fact
 
 
 class EscalationRaised(Fact):
-    """A question to the DRI, open until a human acknowledges it.
+    """A question to the DRI, open until a human answers it.
 
     Attributes:
         question: Its short name, such as `q-1`.
@@ -24,13 +24,21 @@ class EscalationRaised(Fact):
     evidence: tuple[str, ...]
 
 
+class QuestionTaken(Fact):
+    """A human works on a question. It stays open, and nothing is decided."""
+
+    topic: ClassVar[str] = "run.question_taken.1"
+    question: str
+    note: str
+
+
 class EscalationAcknowledged(Fact):
-    """A human took a question.
+    """A human answered a question, which closes it.
 
     Attributes:
         answer: `noted`, `relaunch` when the human decided on one, or `needless` when nobody had to
             be asked.
-        closed_by: The command or the event that closed it, such as `relaunch`; empty for `ack`.
+        closed_by: The command or the event that closed it, such as `relaunch`; empty for `answer`.
     """
 
     topic: ClassVar[str] = "run.escalation_acknowledged.1"
@@ -40,7 +48,7 @@ class EscalationAcknowledged(Fact):
     closed_by: str = ""
 
 
-QuestionEvent = EscalationRaised | EscalationAcknowledged
+QuestionEvent = EscalationRaised | QuestionTaken | EscalationAcknowledged
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,8 @@ class Question:
         finding: Kind of the open finding that it is about; empty for none.
         summary: That finding's sentence.
         cleared_at: When that finding was cleared; none while it is open.
+        taken_by: Who works on it; empty for nobody.
+        taken_at: When they said so.
     """
 
     name: str
@@ -62,6 +72,8 @@ class Question:
     finding: str = ""
     summary: str = ""
     cleared_at: datetime | None = None
+    taken_by: str = ""
+    taken_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

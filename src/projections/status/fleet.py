@@ -248,14 +248,17 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         yield Need("proposal", when(asked["since"]), says, (give, decline))
     # A human who ended the run has answered its questions.
     for question in row["questions"] if row["phase"] not in _OVER else []:
-        answer = " --answer relaunch" if row["phase"] == "interrupted" else ""
-        take = f'watchkeeper ack {run} {question["name"]} --note "..."'
         says = f"{question['asks']} ({question['rule']}){_answered(question, now)}"
-        if "answered" in question:
-            yield Need("question", when(question["since"]), says, (take,))
-            continue
-        do = (take, f"{take.replace(' --note', answer + ' --note')}") if answer else (take,)
-        yield Need("question", when(question["since"]), says, do)
+        if taken := question.get("taken"):
+            says += (
+                f"; {taken[0]} works on it since {time_of(datetime.fromisoformat(taken[1]), now)}"
+            )
+        relaunches = row["phase"] == "interrupted" and "answered" not in question
+        words = ("relaunch", "leave") if relaunches else ("leave",)
+        answer = f"watchkeeper answer {run} {question['name']}"
+        do = tuple(f'{answer} {word} --note "..."' for word in words)
+        take = () if taken else (f"watchkeeper ack {run} {question['name']}",)
+        yield Need("question", when(question["since"]), says, (*take, *do))
     decided = row["decision"]
     if row["phase"] == "interrupted" and decided is not None and decided["action"] == "notify":
         # Nothing is asked, but nothing continues by itself either.

@@ -28,6 +28,7 @@ class QuestionRow(TypedDict):
             while only a human can answer it.
         cleared: When its finding was cleared; absent while the finding is open, or without a
             finding.
+        taken: Who works on it, and since when; absent for nobody.
     """
 
     name: str
@@ -36,6 +37,7 @@ class QuestionRow(TypedDict):
     since: str
     answered: NotRequired[str]
     cleared: NotRequired[str]
+    taken: NotRequired[list[str]]
 
 
 class FindingRow(TypedDict):

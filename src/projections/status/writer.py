@@ -167,6 +167,8 @@ def _question(run: Run, question: Question) -> QuestionRow:
         row["answered"] = since_then(run, question)
     if question.cleared_at is not None:
         row["cleared"] = _iso(question.cleared_at)
+    if question.taken_at is not None:
+        row["taken"] = [question.taken_by, _iso(question.taken_at)]
     return row
 
 

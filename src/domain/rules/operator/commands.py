@@ -101,8 +101,20 @@ class NameAncestor(Command):
     reason: str
 
 
-class Acknowledge(Command):
-    """Take an open question."""
+class TakeQuestion(Command):
+    """Say that a human works on an open question."""
+
+    question: str
+    note: str = ""
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "ack", self.question
+
+
+class AnswerQuestion(Command):
+    """Answer an open question, which closes it."""
 
     question: str
     note: str = ""
@@ -111,7 +123,7 @@ class Acknowledge(Command):
     @property
     def attempt(self) -> tuple[str, str]:
         """See `Command`."""
-        return "ack", self.question
+        return "answer", self.question
 
 
 class AddNote(Command):

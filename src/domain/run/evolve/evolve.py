@@ -60,7 +60,7 @@ from watchkeeper.domain.run.phases import (
     Unborn,
     phase_name,
 )
-from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
+from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised, QuestionTaken
 from watchkeeper.domain.run.run import (
     InvalidTransition,
     Run,
@@ -222,6 +222,13 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             asked = {**run.questions.open, data.question: question_of(run, data, at)}
             raised = run.questions.raised + 1
             return replace(run, questions=replace(run.questions, open=asked, raised=raised))
+        case QuestionTaken():
+            if data.question not in run.questions.open:
+                raise InvalidTransition(f"{data.question} is not open")
+            who = event.envelope.actor.principal
+            taken = replace(run.questions.open[data.question], taken_by=who, taken_at=at)
+            asked = {**run.questions.open, data.question: taken}
+            return replace(run, questions=replace(run.questions, open=asked))
         case EscalationAcknowledged():
             if data.question not in run.questions.open:
                 raise InvalidTransition(f"{data.question} is not open")
