@@ -20,6 +20,7 @@ import click
 import pytest
 
 from tests.command_line import Cli, launch, written
+from tests.every_row import every_row
 from tests.stores import ON_FILE, store_at
 from tests.test_tailer import damage_events
 from tests.training import Site, git, tiny_contract
@@ -286,7 +287,7 @@ def test_wrong_usage_is_told_to_programs_too(
 
 
 # What `completion` prints is a script for a shell, of the program and not of a home.
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "completion"])
+@every_row("command", [name for name in COMMANDS if name != "completion"])
 def test_every_command_explains_itself_and_speaks_json(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

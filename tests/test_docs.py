@@ -366,7 +366,7 @@ def is_said(text: str) -> bool:
 
 
 @pytest.mark.xdist_group("said")
-@pytest.mark.parametrize("message", [*MESSAGES, *STATUS_LINES])
+@every_row("message", [*MESSAGES, *STATUS_LINES])
 def test_a_message_in_the_guide_is_one_that_the_code_says(message: str) -> None:
     for known in FROM_SQLITE:
         message = message.replace(known, "<from SQLite>")

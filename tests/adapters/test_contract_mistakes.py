@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.contract_texts import SHA, VALID, VALID_TOML, changed, complaint, read, without
+from tests.every_row import every_row
 from watchkeeper.adapters.bad_input import (
     RENDERED_MAX,
     BadInput,
@@ -275,7 +276,7 @@ ADDED = [
 """Text after the valid file, and what is said about it."""
 
 
-@pytest.mark.parametrize(("text", "said"), ADDED, ids=[text[:30] for text, _ in ADDED])
+@every_row(("text", "said"), ADDED, ids=[text[:30] for text, _ in ADDED])
 def test_a_mistake_in_an_optional_key_is_told_with_its_line(
     tmp_path: Path, text: str, said: str
 ) -> None:
@@ -404,7 +405,7 @@ CHANGED = [
 """A key of the valid file, its line instead, and what is said."""
 
 
-@pytest.mark.parametrize(("key", "line", "said"), CHANGED, ids=[row[1][:30] for row in CHANGED])
+@every_row(("key", "line", "said"), CHANGED, ids=[row[1][:30] for row in CHANGED])
 def test_a_mistake_in_a_required_key_is_told_with_its_line(
     tmp_path: Path, key: str, line: str, said: str
 ) -> None:
@@ -454,7 +455,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), BROKEN, ids=[repr(text[:20]) for text, _ in BROKEN])
+@every_row(("text", "said"), BROKEN, ids=[repr(text[:20]) for text, _ in BROKEN])
 def test_a_file_that_is_no_yaml_is_refused_as_one(
     tmp_path: Path, text: str | bytes, said: str
 ) -> None:
@@ -481,7 +482,7 @@ BROKEN_TOML = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), BROKEN_TOML, ids=[repr(t[:20]) for t, _ in BROKEN_TOML])
+@every_row(("text", "said"), BROKEN_TOML, ids=[repr(t[:20]) for t, _ in BROKEN_TOML])
 def test_a_file_that_is_no_toml_is_refused_as_one(tmp_path: Path, text: str, said: str) -> None:
     assert complaint(tmp_path, text, "c.toml").startswith(said)
 
