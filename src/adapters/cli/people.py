@@ -1,4 +1,4 @@
-"""`note`, `correct`, `ack`, `answer`, `stop` and `abandon`: what people say and decide."""
+"""`note`, `correct`, `ack`, `answer`, `stop` and `abandon`: words of people."""
 
 import getpass
 import os
