@@ -30,7 +30,7 @@ from tests.stores import ON_BOTH, store_at
 from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.home import create_home, open_home
 from watchkeeper.domain.rules.operator.commands import AddNote
-from watchkeeper.domain.run.envelope import Envelope, Event
+from watchkeeper.domain.run.envelope import Envelope, Event, encode
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.operator import NoteAdded, StopRequested
 from watchkeeper.domain.run.run import Run, Unreadable
@@ -343,6 +343,16 @@ def test_a_saved_note_keeps_every_guarantee(writing: Runs, env: dict[str, str]) 
     broken: list[str] = []
     assert list(export_lines(store, writing.recorder, broken=broken))
     assert broken == []
+
+
+def test_a_note_that_passed_no_mapper_is_scrubbed_too(writing: Runs) -> None:
+    stream = some_run(writing)
+    following = writing.repository.get(stream).version + 1
+    topic, state = encode(envelope(NoteAdded(text=SECRET)))
+    assert SECRET.encode() in state
+    writing.recorder.insert_events([StoredEvent(stream, following, topic, state)])
+    [stored] = writing.recorder.select_events(stream, gt=following - 1)
+    assert SECRET.encode() not in stored.state
 
 
 def test_commands_decide_as_everywhere(writing: Runs) -> None:
