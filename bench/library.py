@@ -55,7 +55,13 @@ def home_of(folder: Path, store: str, number: int) -> Path:
         made = keep_store(made, address(store, folder))
     told = payload()
     around = json.loads(told.checks[0])
-    data = {"kind": "stalled", "rule": "H3", "severity": "alert", "summary": "-", "evidence": []}
+    data: dict[str, object] = {
+        "kind": "stalled",
+        "rule": "H3",
+        "severity": "alert",
+        "summary": "-",
+        "evidence": [],
+    }
     finding = (FINDING, json.dumps(around | {"data": data}).encode())
     with open_ledger(made.store, made.ledger, create=True) as opened:
         for run in range(RUNS):

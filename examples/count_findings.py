@@ -6,6 +6,7 @@
 The count is kept in the transaction of the position, so that every finding counts exactly once.
 """
 
+from eventsourcing.dispatch import singledispatchmethod
 from eventsourcing.persistence import Tracking
 from eventsourcing.projection import Projection, ProjectionRunner
 from eventsourcing.sqlite import SQLiteTrackingRecorder
@@ -37,6 +38,7 @@ class CountFindings(Projection[Findings]):
 
     topics = (FindingOpened.topic,)
 
+    @singledispatchmethod
     def process_event(self, domain_event: Event, tracking: Tracking) -> None:
         """Count one."""
         assert isinstance(domain_event.data, FindingOpened), "no other topic is asked for"
