@@ -337,7 +337,7 @@ def test_a_lost_ledger_comes_back_with_the_rights_in_the_archive_and_what_lacks_
     postgres_server.execute(f'DROP ROLE "{roles}_reader"')
     done = cli("ledger", "restore", str(copy))
     assert done.code == 0, done.said
-    assert "these rights could not be given again" in done.said
+    assert "these rights could not be restored" in done.said
     assert f"GRANT SELECT ON TABLE {schema}.events TO {roles}_reader;" in done.said
     assert f'-- role "{roles}_reader" does not exist' in done.said
     assert f'rights as before for: "{roles}_odd ""one"""' in done.said

@@ -168,7 +168,7 @@ def test_checkpoints_shows_what_stands_against_each(
     assert cli("watch", "--until-idle", "--json").code == 0
     text = cli("checkpoints", launched, "--no-sizes").out
     assert re.search(
-        r"step-5 +permanent +complete +REJECTED +own .* its metadata says step 4", text
+        "step-5 +permanent +complete +REJECTED +own .* its metadata names step 4", text
     )
     restarts = re.findall(r"step-(\d+) +permanent +complete +validated .* next restart", text)
     assert restarts == [max(re.findall(r"step-(\d+) .* validated", text), key=int)]
@@ -196,7 +196,7 @@ def test_checkpoints_shows_what_stands_against_each(
     assert rows[80]["lineage"] == "older"
     assert rows[80]["reason"] == f"its metadata says step {newest['step']}"
     assert not rows[80]["validated"]
-    assert rows[newest["step"]]["reason"].endswith("and no longer there")
+    assert rows[newest["step"]]["reason"].endswith("now missing")
     text = cli("checkpoints", launched).out
     assert re.search(r"step-70 +unknown +INCOMPLETE +not validated +own +1\.5 kB", text)
 
@@ -530,7 +530,7 @@ def test_a_command_waits_for_another_one_and_then_acts(
     other.join()
     assert "carried out" in answer.out
     with watch_lock(open_home(home), "watch"):
-        assert "takes it from here" in cli("note", "tiny", "said").out
+        assert "continues from here" in cli("note", "tiny", "said").out
         assert "a watch runs" in cli("doctor").out
         refused = cli("watch", "--until-idle")
         assert refused.code == 3

@@ -51,8 +51,8 @@ def test_a_file_before_it_is_one_log_and_both_are_too_many(door: str, tmp_path: 
     file.write_bytes(line_of(door))
     done = in_this_process(door, str(file), "--jsonl")
     assert (done.returncode, done.stdout) == (4, b"")
-    assert b"give either a log FILE, or many " in done.stderr
-    assert b"by --jsonl FILE" in done.stderr
+    assert b"give either a log FILE, or for many " in done.stderr
+    assert b"use --jsonl FILE" in done.stderr
 
 
 def test_a_judge_without_it_is_told_what_is_missing() -> None:
@@ -83,5 +83,5 @@ def test_a_terminal_is_told_that_lines_are_read_from_it(
     monkeypatch.setattr(sys, "stdin", Terminal(b"step=7\n"))
     with ExitStack() as stack:
         assert opened(Path(name), stack, "watchkeeper progress --jsonl").read() == b"step=7\n"
-    told = "watchkeeper progress --jsonl reads lines from this terminal; end them with Ctrl-D\n"
+    told = "watchkeeper progress --jsonl reads lines from this terminal; finish with Ctrl-D\n"
     assert capsys.readouterr().err == (told if name == "-" else "")

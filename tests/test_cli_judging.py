@@ -99,5 +99,5 @@ def test_a_cause_is_revised_by_a_human_and_decided_anew(
     assert cli("revise", slug, str(failure), "--cause", "bad luck", "--reason", "x").code == 4
     done = cli("revise", slug, str(failure), *why)
     assert done.code == 0, done.err
-    assert "is taken for node_failure; decided anew: node_failure, outlook retry" in done.out
+    assert "is now node_failure; new decision: node_failure, outlook retry" in done.out
     assert cli("revise", slug, str(failure), *why).code == 3

@@ -161,10 +161,13 @@ def test_every_view_is_listed_whether_or_not_it_was_built(cli: Cli, home: Path) 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nosuch", "there is nothing to retry; no run of this ledger has this name, see"),
+        ("nosuch", "there is nothing to retry; this ledger has no such run, see"),
         (
             "sizes@1",
-            "there is nothing to retry; a view is no run: `watchkeeper ledger rebuild VIEW`",
+            (
+                "there is nothing to retry; this is a view, not a run: rebuild it with "
+                "`watchkeeper ledger rebuild VIEW`"
+            ),
         ),
         ("", "there is nothing to retry"),
     ],
@@ -176,7 +179,10 @@ def test_retrying_where_nothing_is_parked_is_an_error_that_says_so(
         [slug] = told(store, ["held"])
     done = cli("ledger", "parked", "retry", name or slug)
     assert done.code == 3
-    assert f"{name or slug}: no event of it is parked, nor of any other run: {said}" in done.err
+    assert (
+        f"{name or slug}: no event of it is parked, and no other run has parked events: {said}"
+        in done.err
+    )
     assert name or "no run" not in done.err
 
 
@@ -202,7 +208,7 @@ def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
     assert cli("ledger", "parked", "list", "--json").json["parked"][0]["attempts"] == 2
     # Whoever reads the view, or makes it anew, is told what it lacks.
     weeks = cli("ledger", "weeks")
-    assert "newest events of 1 stream are not counted: `watchkeeper ledger parked" in weeks.out
+    assert "newest events of 1 stream are not counted: see `watchkeeper ledger parked" in weeks.out
     assert cli("ledger", "weeks", "--json").json["parked"] == 1
     assert cli("ledger", "stats", "--json").json["parked"] == 0
     built = cli("ledger", "rebuild", "weeks")
@@ -306,8 +312,8 @@ def test_all_views_are_built_anew_after_an_older_file_was_put_in_place_by_hand(
     assert cli("verify", "--offline").code == 0
     assert cli("ledger", "rebuild", "--all").out.count("is built") == 4
     for words, says in (
-        (["--all", "sizes"], "name one view, or --all of them"),
-        ([], "name one view, or --all of them"),
+        (["--all", "sizes"], "name one view, or give --all"),
+        ([], "name one view, or give --all"),
         (["--all", "--from", "1"], "--from"),
     ):
         said = cli("ledger", "rebuild", *words)

@@ -150,7 +150,7 @@ def test_a_log_s_bare_bars_tell_steps_once_a_loss_stands_beside_them(tmp_path: P
     ("bad", "said"),
     [
         (b"{broken\n", "line 2: "),
-        (b'{"id": "x"}\n', 'expected "line" or "text"'),
+        (b'{"id": "x"}\n', 'expected either "line" or "text"'),
         (b'{"line": "step=1"}\n', "id: Field required"),
         (b'{"id": "x", "line": 5}\n', "line: Input should be a valid string"),
         (b'"step=1"\n', "line 2: "),
@@ -238,4 +238,4 @@ def test_an_epoch_is_told_as_printed_and_a_bar_of_keras_gets_it_from_the_line_ab
 def test_lines_that_were_read_as_one_log_are_told_of(row: dict[str, Any], many: bool) -> None:
     done = run("-", given=asked({"id": 7, **row}))
     assert done.returncode == 0
-    assert (b'{"id", "line"} or {"id", "text"}, give `watchkeeper progress' in done.stderr) == many
+    assert (b'{"id", "line"} or {"id", "text"}, use `watchkeeper progress' in done.stderr) == many

@@ -137,7 +137,7 @@ def test_take_says_how_many_of_a_batch_were_stored(
     code, said = call("signals", "take", flood)
     assert code == 0
     assert "100 messages, 60 stored: 59 recorded, 41 coalesced" in said
-    assert "a source has at most 60 a minute for each run" in said
+    assert "a source may record at most 60 signals per minute and run" in said
     told = document(call, "signals", "list", "--run", "hero", "--last", "100")["signals"]
     assert (len(told), told[-1]["coalesced"]) == (60, 41)
 
@@ -159,7 +159,7 @@ def test_take_says_how_many_were_stored_before_the_ledger_failed(
         faulty.setattr(Ledger, "handle", full)
         code, said = call("signals", "take", file)
     assert code == 2
-    assert "2 of 5 messages stored, then: database or disk is full; take them again" in said
+    assert "2 of 5 messages stored, then: database or disk is full; take the file again" in said
     assert document(call, "signals", "take", file)["stored"] == 3
 
 
@@ -249,7 +249,7 @@ def test_doctor_tells_what_waits_for_a_person(home: Path, call: Call) -> None:
     document(call, "signals", "take", write(home, stray, b"no json"))
     code, said = call("doctor")
     assert "1 message in quarantine: watchkeeper signals quarantine" in said
-    assert "1 signal that no run has: watchkeeper signals unbound" in said
+    assert "1 signal without a run: watchkeeper signals unbound" in said
     assert code == 0
 
 
@@ -258,7 +258,7 @@ def test_a_replay_says_when_the_bytes_are_gone(home: Path, call: Call) -> None:
     for kept in (home / "evidence").rglob("*.json"):
         kept.unlink()
     code, said = call("signals", "replay", "quarantine-1")
-    assert (code, "gone from evidence/" in said) == (1, True)
+    assert (code, "missing from evidence/" in said) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_file_of_another_form_is_refused_whole(
         (("seek", "projects/my-project/subscriptions/signals", "--to", "soon"), "such as 2h"),
         (
             ("seek", "projects/my-project/subscriptions/signals", "--to", "2999-01-01T00:00Z"),
-            "lies ahead",
+            "is in the future",
         ),
         (("snapshot", "projects/my-project/subscriptions/signals", "1"), "snapshot's name"),
     ],

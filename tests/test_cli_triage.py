@@ -56,10 +56,10 @@ def test_each_text_is_answered_in_order_with_every_field() -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        (b"{broken\n", "line 2: '{broken' is no JSON ("),
-        (b"\xff\xfe\n", "line 2: '\ufffd\ufffd' is no JSON ("),
-        (b"[" * 100_000 + b"\n", "is no JSON ("),
-        (b'{"id": 1, "text": "x", "n": ' + b"9" * 5_000 + b"}\n", "is no JSON ("),
+        (b"{broken\n", "line 2: '{broken' is not JSON ("),
+        (b"\xff\xfe\n", "line 2: '��' is not JSON ("),
+        (b"[" * 100_000 + b"\n", "is not JSON ("),
+        (b'{"id": 1, "text": "x", "n": ' + b"9" * 5_000 + b"}\n", "is not JSON ("),
         (b"[]\n", "line 2: the line: []: "),
         (b'{"text": "x"}\n', "line 2: id: {'text': 'x'}: Field required"),
         (b'{"id": 1, "text": 5}\n', "line 2: text: 5: Input should be a valid string"),
@@ -134,12 +134,12 @@ def test_a_mistyped_key_of_a_context_is_told_once_and_the_text_is_answered() -> 
     )
     assert sorted(done.stderr.decode().splitlines()) == sorted(
         [
-            "warning: context.exitcode (first at id a) is not read; did you mean exit_code?",
-            "warning: context.oomKilled (first at id a) is not read; did you mean oom_killed?",
-            f"warning: context.zone (first at id a) is not read; known are {known}",
-            "warning: context.attempts.exitCode (first at id b) is not read; did you mean "
+            "warning: context.exitcode (first at id a) is ignored; did you mean exit_code?",
+            "warning: context.oomKilled (first at id a) is ignored; did you mean oom_killed?",
+            f"warning: context.zone (first at id a) is ignored; known are {known}",
+            "warning: context.attempts.exitCode (first at id b) is ignored; did you mean "
             "exit_code?",
-            "warning: contexts (first at id c) is not read; did you mean context?",
+            "warning: contexts (first at id c) is ignored; did you mean context?",
         ]
     )
 
@@ -153,7 +153,7 @@ def test_keys_that_are_told_take_no_more_memory_however_many_there_are() -> None
     rows = ({"id": n, "text": "", "context": {f"key-{n}": 1}} for n in range(3 * REPORTED_MAX))
     told = run("--jsonl", "-", given=asked(*rows)).stderr.decode().splitlines()
     assert len(told) == REPORTED_MAX + 1
-    assert told[-1] == "warning: further keys that are not read are not told"
+    assert told[-1] == "warning: further ignored keys are not listed"
 
 
 def test_too_long_a_line_is_told_and_the_others_are_answered(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_too_long_a_line_is_told_and_the_others_are_answered(tmp_path: Path) -> 
     done = run("--jsonl", str(file))
     assert done.returncode == 4
     assert [one["label"] for one in answers(done)] == ["node_failure"] * 2
-    told = f"line 2: longer than {LINE_BYTES_MAX} bytes; give this text as FILE instead"
+    told = f"line 2: longer than {LINE_BYTES_MAX} bytes; pass this text as FILE instead"
     assert done.stderr.decode().splitlines() == [told, "1 line not answered"]
 
 
@@ -199,8 +199,8 @@ def test_of_an_empty_log_it_says_that_there_is_nothing_to_read(given: bytes, lin
     assert (done.returncode, done.stderr) == (0, b"")
     assert lines in done.stdout
     assert b"verdict      unknown (confidence 0.00)" in done.stdout
-    assert b"there is nothing to read" in done.stdout
-    assert b"no line of it tells of a failure" not in done.stdout
+    assert b"the log is empty, which does not mean that nothing failed" in done.stdout
+    assert b"no line reports a failure" not in done.stdout
 
 
 def test_an_empty_text_is_answered_and_is_not_called_harmless() -> None:
@@ -331,7 +331,7 @@ def test_lines_that_were_read_as_one_log_are_told_of_and_answered_as_before(
     file = tmp_path / name
     file.write_bytes(lines)
     done = run(str(file))
-    told = f"{file}: read as one log; where each line is one of many, "
+    told = f"{file}: this file is read as one log; if each line is a separate item, "
     assert done.returncode == 0
     assert done.stderr.decode().startswith(told) == many
     assert (f"`watchkeeper triage --jsonl {file}`" in done.stderr.decode()) == many

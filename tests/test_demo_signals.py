@@ -47,8 +47,8 @@ def test_the_story_is_heard_through_pubsub_and_decided_sooner_than_by_polling(
     [
         ("", "ray", "PUBSUB_EMULATOR_HOST=HOST:PORT", 4),
         ("127.0.0.1:1", "local", "leave --orchestrator local out", 4),
-        ("127.0.0.1:1", "ray", "127.0.0.1:1: nobody answers there", 2),
-        ("nonsense", "ray", "nonsense: nobody answers there", 2),
+        ("127.0.0.1:1", "ray", "127.0.0.1:1: no server answers there", 2),
+        ("nonsense", "ray", "nonsense: no server answers there", 2),
     ],
 )
 def test_what_the_demo_with_signals_needs_is_said_before_anything_starts(

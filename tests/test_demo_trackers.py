@@ -91,7 +91,7 @@ def test_with_json_lines_nothing_is_logged_to_wandb(
             ["--tracker", "wandb-stub", "--wandb-url", "https://api.wandb.ai"],
             "needs a W&B test server on this machine",
         ),
-        (["--wandb-url", "http://127.0.0.1:8877"], "only for --tracker wandb-stub"),
+        (["--wandb-url", "http://127.0.0.1:8877"], "needs --tracker wandb-stub"),
     ],
 )
 def test_no_other_server_than_one_on_this_machine_is_written_to(

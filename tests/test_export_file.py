@@ -123,10 +123,10 @@ def test_a_line_that_is_none_is_refused_by_its_number(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("backup.db", "a backup of a ledger in a file, and no export"),
-        ("archive", "a backup of a ledger on PostgreSQL, and no export"),
-        ("packed.jsonl", "it is compressed: let its name end in .gz"),
-        ("plain.gz", "it is not compressed: let its name end otherwise than in .gz"),
+        ("backup.db", "a backup of a ledger in a file, not an export"),
+        ("archive", "a backup of a ledger on PostgreSQL, not an export"),
+        ("packed.jsonl", "the file is compressed: add .gz to its name"),
+        ("plain.gz", "the file is not compressed: remove .gz from its name"),
     ],
 )
 def test_a_file_of_another_kind_is_named(
@@ -170,7 +170,7 @@ def test_an_export_is_for_its_owner_alone_as_a_backup_is(
 def test_an_empty_ledger_is_called_empty_when_it_is_replayed(cli: Cli) -> None:
     said = cli("ledger", "replay", "--all", "--expect-same")
     assert (said.code, "nothing was compared" in said.out) == (0, True)
-    assert "the same as then" not in said.out
+    assert "same result as recorded" not in said.out
 
 
 # Peak memory of a child process that replays an export; `ru_maxrss` counts its parent's, too.

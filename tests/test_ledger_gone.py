@@ -168,7 +168,7 @@ def test_an_export_into_no_folder_says_what_a_backup_says(
     ]
     assert [one.code for one in said] == [4, 4]
     assert said[0].err == said[1].err
-    assert "is no folder: create it, or name another file" in said[0].err
+    assert "is not a folder: create it, or choose another file" in said[0].err
 
 
 HOLDS = """

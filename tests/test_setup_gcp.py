@@ -226,7 +226,7 @@ def test_without_gcloud_it_says_what_is_left_to_run(
 ) -> None:
     run(["setup", "gcp", "--project", project, "--apply"])
     said = capsys.readouterr().out
-    assert "NOT made: there is no gcloud here" in said
+    assert "NOT created: gcloud is missing" in said
     assert "gcloud logging sinks create watchkeeper-audit" in said
 
 

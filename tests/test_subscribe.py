@@ -142,8 +142,8 @@ def test_a_run_that_is_not_there_is_told_at_once_and_waited_for(home: Path) -> N
     process = follow(home, "--run", "a-rum", "--run", "second")
     assert process.stderr is not None
     told = [process.stderr.readline().decode() for _ in range(2)]
-    assert told[0].startswith("--run a-rum: no run of this name is in the ledger. Did you mean a-r")
-    assert told[1].startswith("--run second: no run of this name is in the ledger. Waiting for")
+    assert told[0].startswith("--run a-rum: the ledger has no such run. Did you mean a-r")
+    assert told[1].startswith("--run second: the ledger has no such run. Waiting for")
     make_home(home, runs=("second",), notes=0)
     assert positions(process, 1) == [9]
     process.send_signal(signal.SIGINT)
@@ -154,8 +154,8 @@ def test_a_run_that_is_not_there_is_told_at_once_and_waited_for(home: Path) -> N
 def test_of_a_run_that_is_not_there_who_does_not_wait_is_told(cli_without_home: Cli) -> None:
     answer = cli_without_home("subscribe", "--no-follow", "--run", "b-rum", "--run", "a-run")
     assert answer.err == (
-        "--run b-rum: no run of this name is in the ledger. Did you mean b-run? "
-        "`watchkeeper status --all` lists them.\n"
+        "--run b-rum: the ledger has no such run. Did you mean b-run? `watchkeeper status "
+        "--all` lists them.\n"
     )
     assert len(answer.out.splitlines()) == 4
     assert answer.code == 3

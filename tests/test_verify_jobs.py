@@ -166,8 +166,8 @@ def test_with_too_few_connections_fewer_processes_do_all_and_it_is_said(
     assert any(note.startswith("verifying runs: ") for note in notes)
     left = "process" if proving == 1 else "processes"
     assert notes[0] == (
-        f"proving events: the server had no connection left for {proving} {left} of 3; "
-        "fewer did all"
+        f"proving events: the server had no free connection for {proving} {left} of 3; the "
+        "others did the work"
     )
 
 

@@ -82,7 +82,7 @@ def test_looking_once_says_what_is_left(pubsub_project: str, tmp_path: Path) -> 
     done = run([word for word in again if word != "--json"])
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "3 messages of before still to publish" in done.stderr
+    assert "3 messages from an earlier run still to publish" in done.stderr
     assert "3 published, 0 waiting; NO ANSWER from the cluster for jobs and nodes" in done.stderr
     heard.pull()
     assert told_jobs(heard) == {"wk-1"}
@@ -101,7 +101,7 @@ GOOD: dict[str, str] = {
     ("more", "expected"),
     [
         ({"--address": "127.0.0.1:8265"}, "expected the cluster's dashboard, such as http://"),
-        ({"--address": "http://me:secret@head:8265"}, "expected no user and password"),
+        ({"--address": "http://me:secret@head:8265"}, "expected a URL without user and password"),
         ({"--topic": "ray"}, "--topic ray: expected projects/PROJECT/topics/TOPIC"),
         ({"--poll": "soon"}, "--poll soon: expected a duration such as"),
         ({"--poll": "0.1s"}, "--poll 0.1s: expected 1s or more"),

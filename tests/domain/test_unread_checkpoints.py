@@ -150,7 +150,7 @@ ASKED = (Action.ESCALATE, "R10")
 
 
 def looks(history: History) -> bool:
-    """Say whether the watch goes on to look at the run."""
+    """Say whether the watch continues to look at the run."""
     due = history.run.watch.next_due
     assert due is not None
     looked = Act.CHECK in due_acts(history.run, Effects(), due)

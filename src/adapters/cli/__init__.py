@@ -146,7 +146,7 @@ class _Commands(click.Group):
 @click.version_option(package_name="watchkeeper", prog_name="watchkeeper")
 @store_option
 def cli(store: str | None) -> None:
-    """Stand watch over training runs: launch, watch, recover, seal, and keep the record.
+    """Watch training runs: launch, watch, recover and seal them, and keep the record.
 
     Exit codes: 0 done or intact, 1 broken, 2 cannot tell, 3 refused by a rule, 4 bad input.
     """

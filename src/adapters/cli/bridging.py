@@ -34,7 +34,7 @@ _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 @click.group()
 def bridge() -> None:
-    """Publish what happens on a cluster to Pub/Sub, from beside it; no home is needed."""
+    """Publish a cluster's events to Pub/Sub from a host of the cluster; no home is needed."""
 
 
 @bridge.command()
@@ -47,39 +47,42 @@ def bridge() -> None:
     "folder",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder on a local disk, where messages wait until Pub/Sub has confirmed them.",
+    help="Local folder where messages wait until Pub/Sub confirms them.",
 )
 @click.option(
-    "--cluster", default=None, metavar="NAME", help="As contracts call it.  [default: the host]"
+    "--cluster",
+    default=None,
+    metavar="NAME",
+    help="The cluster's name in contracts.  [default: the host]",
 )
 @click.option(
     "--session-dir",
     default=None,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Ray's folder on the head, whose files are followed: /tmp/ray/session_latest.",
+    help="Ray's session folder on the head node, such as /tmp/ray/session_latest.",
 )
 @click.option(
     "--events-port",
     default=None,
     type=click.IntRange(0, 65_535),
-    help="Take events that Ray sends over HTTP on this port; 0 takes any free one.",
+    help="Receive Ray's HTTP events on this port; 0 takes any free port.",
 )
 @click.option(
     "--events-host",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Where to take them; other nodes need one that they reach, and Ray proves no identity.",
+    help="Address to receive events on. Other nodes must reach it. Ray does not authenticate.",
 )
-@click.option("--poll", "every", default="10s", show_default=True, help="Between two polls.")
+@click.option("--poll", "every", default="10s", show_default=True, help="Time between two polls.")
 @click.option(
     "--spool-max",
     default=MESSAGES_MAX,
     show_default=True,
     type=click.IntRange(min=100),
-    help="Messages that wait at one time; then the least valuable are given up, and counted.",
+    help="Most messages in the spool. Above it, the least valuable are dropped and counted.",
 )
-@click.option("--once", is_flag=True, help="Look once, publish what is new, and end.")
+@click.option("--once", is_flag=True, help="Poll once, publish what is new, and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @json_errors
 def ray(
@@ -95,18 +98,19 @@ def ray(
     once: bool,
     as_json: bool,
 ) -> None:
-    """Publish states of jobs and nodes and the events of a Ray cluster, until Ctrl-C.
+    """Publish job and node states and events of a Ray cluster until Ctrl-C.
 
-    Needs roles/pubsub.publisher on the topic, and nothing else. Progress goes to standard error.
+    The account needs roles/pubsub.publisher on the topic, and nothing else. Progress goes to
+    standard error.
     """
     name = cluster or urlsplit(address).hostname or ""
     poll_every = _checked(address, topic, name, every)
     if once and events_port is not None:
-        raise Leave("--once looks and ends: it takes no events, leave --events-port out", 4)
+        raise Leave("--once polls once and receives no events: leave --events-port out", 4)
     if events_port is not None and not is_loopback(events_host):
         click.echo(
-            f"--events-host {events_host}: whoever reaches the port is believed; let only the"
-            " cluster's nodes through",
+            f"--events-host {events_host}: anyone who reaches the port can send events; "
+            "admit only the cluster's nodes",
             err=True,
         )
     try:
@@ -130,7 +134,7 @@ def ray(
     except SpoolProblem as error:
         raise Leave(str(error), 2) from error
     except OSError as error:
-        hint = "take another --events-port, or 0 for any free one"
+        hint = "choose another --events-port, or 0 for any free port"
         raise Leave(
             f"{events_host}:{events_port} cannot be listened on ({error}): {hint}", 2
         ) from error
@@ -142,7 +146,8 @@ def _checked(address: str, topic: str, name: str, every: str) -> timedelta:
         _wrong("--address", address, "the cluster's dashboard, such as http://127.0.0.1:8265")
     if parts.username or parts.password:
         raise Leave(
-            "--address: expected no user and password in the URL; they would be published", 4
+            "--address: expected a URL without user and password, because they would be published",
+            4,
         )
     if not _TOPIC.fullmatch(topic):
         _wrong("--topic", topic, "projects/PROJECT/topics/TOPIC")
@@ -164,13 +169,15 @@ def _wrong(option: str, value: str, expected: str) -> NoReturn:
 def _report_begin(built: Bridge, as_json: bool, topic: str) -> None:
     counts = built.counts()
     waits = (
-        f"; {count(counts.waiting, 'message')} of before still to publish" if counts.waiting else ""
+        f"; {count(counts.waiting, 'message')} from an earlier run still to publish"
+        if counts.waiting
+        else ""
     )
     _say(as_json, "begun", f"bridging {built.poller.address} to {topic}{waits}", asdict(counts))
 
 
 def _say_listening(url: str, as_json: bool) -> None:
-    _say(as_json, "listening", f"taking Ray's events at {url}", {"url": url})
+    _say(as_json, "listening", f"receiving Ray's events at {url}", {"url": url})
 
 
 def _report(counts: Counts, as_json: bool, what: str = "status") -> None:
@@ -182,9 +189,9 @@ def _report(counts: Counts, as_json: bool, what: str = "status") -> None:
     if counts.unpublished:
         text += f"; NOT PUBLISHED: {counts.unpublished}"
     if counts.full:
-        text += "; SPOOL FULL: the head's files wait"
+        text += "; SPOOL FULL: the head node's files wait"
     if counts.lost:
-        text += f"; SPOOL FULL: {count(counts.lost, 'message')} given up"
+        text += f"; SPOOL FULL: {count(counts.lost, 'message')} dropped"
     _say(as_json, what, text, asdict(counts))
 
 

@@ -32,7 +32,9 @@ _HEADS = ("step", "kind", "state", "judged", "lineage", "size", "age", "use")
 
 @click.command()
 @click.argument("run")
-@click.option("--no-sizes", is_flag=True, help="Do not count sizes, which lists every object.")
+@click.option(
+    "--no-sizes", is_flag=True, help="Do not compute sizes. Computing them lists every object."
+)
 @home_option
 @json_errors
 def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
@@ -126,7 +128,7 @@ def _reason(run: Run, found: CheckpointFacts, validated: bool) -> str:
         return found.reason
     if found.metadata_step != found.step:
         named = "no step" if found.metadata_step is None else f"step {found.metadata_step}"
-        return f"its metadata says {named}"
+        return f"its metadata names {named}"
     if found.path in run.checkpoints.rejected:
         return run.checkpoints.rejected[found.path]
     if is_older_than_the_run(run, found.written_at):
@@ -134,8 +136,8 @@ def _reason(run: Run, found: CheckpointFacts, validated: bool) -> str:
     judged = run.checkpoints.validated.get(found.step)
     since = bad_from(run, judged) if judged is not None and judged.path == found.path else None
     if since is not None:
-        return f"after NaN at {since}: no relaunch resumes from it"
-    return "" if validated else "not judged by a check yet"
+        return f"written written written written after NaN at {since}: no relaunch resumes from it"
+    return "" if validated else "not yet judged by a check"
 
 
 def _gone(one: Checkpoint) -> dict[str, object]:
@@ -153,7 +155,7 @@ def _gone(one: Checkpoint) -> dict[str, object]:
         "size_bytes": None,
         "objects": None,
         "size_cut": "",
-        "reason": f"validated by event {one.version}, and no longer there",
+        "reason": f"validated by event {one.version}, now missing",
         "path": one.path,
     }
 

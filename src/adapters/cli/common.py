@@ -140,7 +140,7 @@ def act_if_alone(session: Session, slug: str) -> str:
     here = holder_of(session.home, "")
     if isinstance(run, Run) and held_elsewhere(run.watch, here, clock.now()):
         # Only the holder acts outside. Two homes that act for one run would race each other.
-        return f"the watch of {held_elsewhere(run.watch, here, clock.now())} takes it from here"
+        return f"the watch of {held_elsewhere(run.watch, here, clock.now())} continues from here"
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
     deadline = clock.Deadline.after(SETTLE_LIMIT)
     while True:
@@ -150,21 +150,21 @@ def act_if_alone(session: Session, slug: str) -> str:
             break
         except HomeInUse as error:
             if error.is_watch:
-                return "the watch that runs in this home takes it from here"
+                return "the watch that runs in this home continues from here"
             if deadline.expired():
                 return (
-                    f"recorded and not carried out: {error.holder} still acts for this home; "
-                    "the next `watchkeeper watch` does it"
+                    f"recorded, not carried out: {error.holder} still acts for this home; "
+                    "the next `watchkeeper watch` carries it out"
                 )
         clock.sleep(min(backoff.next_wait(), deadline.remaining()))
     failing = session.ledger.effects(slug).failing
     if failing:
         first = next(iter(failing.values()))
-        return f"recorded; {first.effect} did not get through yet: {first.reason}"
+        return f"recorded; {first.effect} has not succeeded yet: {first.reason}"
     run = session.ledger.run(slug)
     if isinstance(run, Run) and run.watch.kept_for and is_held(run.watch, clock.now()):
-        return f"recorded; the watch is kept for {run.watch.kept_for}, who acts for its job"
-    return "recorded and carried out; no watch runs: `watchkeeper watch`"
+        return f"recorded; the watch is reserved for {run.watch.kept_for}, who acts on its job"
+    return "recorded and carried out; no watch runs, start one: `watchkeeper watch`"
 
 
 def exit_of(error: Exception) -> tuple[str, int] | None:

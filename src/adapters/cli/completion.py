@@ -48,7 +48,7 @@ _BUSY_S = 0.5
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes SHELL complete commands, options and names of runs.
+    """Print the script that lets SHELL complete commands, options and run names.
 
     For bash put `eval "$(watchkeeper completion bash)"` into ~/.bashrc, for zsh the same with zsh
     into ~/.zshrc. For fish save it as ~/.config/fish/completions/watchkeeper.fish.

@@ -63,7 +63,7 @@ class UnknownKeys:
         near = _nearest(key, known, _NEAR)
         meant = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
         first = shown_name(str(line.get("id")))
-        self.once(name, f"warning: {name} (first at id {first}) is not read; {meant}")
+        self.once(name, f"warning: {name} (first at id {first}) is ignored; {meant}")
 
     def once(self, name: str, sentence: str) -> None:
         """Report a key by its path, unless it was reported before."""
@@ -71,7 +71,7 @@ class UnknownKeys:
             return
         self.names.add(name)
         if len(self.names) > REPORTED_MAX:
-            sentence = "warning: further keys that are not read are not told"
+            sentence = "warning: further ignored keys are not listed"
         self.say(name, sentence)
 
 

@@ -19,7 +19,7 @@ _LANES = click.Choice([lane.value for lane in Lane])
 
 @click.group()
 def contract() -> None:
-    """Write a contract and hold it against the rules of its form; no home is needed."""
+    """Write a contract, or check one; no home is needed."""
 
 
 @contract.command()
@@ -28,7 +28,7 @@ def contract() -> None:
 @_JSON
 @json_errors
 def new(lane: str, file: Path | None, as_json: bool) -> None:
-    """Write a commented example to FILE, or print it; nothing is ever overwritten."""
+    """Write a commented example to FILE, or print it. An existing file is never overwritten."""
     text = example_contract(Lane(lane))
     if file is None:
         say(as_json, {"lane": lane, "text": text}, text.rstrip("\n"))
@@ -39,7 +39,7 @@ def new(lane: str, file: Path | None, as_json: bool) -> None:
         with file.open("x", encoding="utf-8") as made:
             made.write(text)
     except FileExistsError as error:
-        raise Leave(f"{file} exists already and is not overwritten: choose another name", 4) from (
+        raise Leave(f"{file} already exists and is not overwritten: choose another name", 4) from (
             error
         )
     except OSError as error:
@@ -53,10 +53,10 @@ def new(lane: str, file: Path | None, as_json: bool) -> None:
 @_JSON
 @json_errors
 def check(file: Path, as_json: bool) -> None:
-    """Say everything that is wrong with FILE, with its lines; exit 4 where something is."""
+    """Report every error in FILE with its line. Exit 4 when there is one."""
     found = read_contract(file)
     document: dict[str, Any] = {"file": str(file), "run": found.run, "lane": found.lane.value}
-    text = f"{file}: a contract of {found.run} ({found.lane.value}); its form is right. Next: "
+    text = f"{file}: a valid contract of {found.run} ({found.lane.value}). Next: "
     say(as_json, {**document, "ok": True}, f"{text}watchkeeper launch {file} --dry-run")
 
 

@@ -83,10 +83,10 @@ class Cast:
     type=click.Choice([*KILLS, *LIVE_FAULTS]),
     default="crash",
     show_default=True,
-    help="What an outside process does to the training: nothing, one SIGKILL in the middle of "
-    "writing a checkpoint, or the same kill at the same step again. Or it harms it and leaves it "
-    "alive: NaN in its memory, a hung or slow process, another identity in its tracker, "
-    "checkpoints whose metadata is deleted.",
+    help="The fault that a separate process injects. `crash` kills the training once while "
+    "it writes a checkpoint; `crash-loop` kills it again at the same step. The other "
+    "faults leave it alive: NaN in memory, a hung or slow process, a wrong tracker "
+    "identity, deleted checkpoint metadata.",
 )
 @click.option(
     "--orchestrator", type=click.Choice(["ray", "local"]), default="ray", show_default=True
@@ -96,36 +96,36 @@ class Cast:
     type=click.Choice(["wandb-offline", "jsonl", "wandb-stub"]),
     default="wandb-offline",
     show_default=True,
-    help="Where the training logs to: W&B's own client without a server, a file of JSON lines, or "
-    "W&B's client online to a test server on this machine, named by --wandb-url.",
+    help="Tracker of the training: W&B's client offline, a file of JSON lines, or W&B's "
+    "client online with the test server that --wandb-url names.",
 )
 @click.option(
     "--wandb-url",
     envvar="WATCHKEEPER_DEMO_WANDB_URL",
     default="",
-    help="With --tracker wandb-stub: the test server, such as http://127.0.0.1:8877. It is given "
-    "a made-up key, never yours.",
+    help="With --tracker wandb-stub: the test server, such as http://127.0.0.1:8877. The "
+    "demo sends an invented key, never yours.",
 )
 @click.option(
     "--home",
     envvar="WATCHKEEPER_HOME",
     default=None,
     type=click.Path(path_type=Path, file_okay=False),
-    help="A new or empty folder for the demo; a fresh one below /tmp by default.",
+    help="New or empty folder for the demo. By default the demo creates one below /tmp.",
 )
 @click.option(
     "--tour",
     is_flag=True,
-    help="Walk through a run's life by the commands that a person types, instead of a crash. The "
-    "tracker is a file of JSON lines.",
+    help="Walk through a run's life with the commands that a person types. No fault is "
+    "injected, and the tracker is a file of JSON lines.",
 )
 @click.option(
     "--signals",
     type=click.Choice(["none", "pubsub"]),
     default="none",
     show_default=True,
-    help="With pubsub, polls are rare: what Ray and a bucket say reaches the watch through the "
-    "Pub/Sub emulator that PUBSUB_EMULATOR_HOST names, and our own events go out there.",
+    help="With pubsub, the watch polls rarely. Signals of Ray and a bucket reach it through "
+    "the Pub/Sub emulator at PUBSUB_EMULATOR_HOST, where it also publishes its events.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
 def demo(
@@ -140,8 +140,9 @@ def demo(
 ) -> None:
     """Launch a real training job, kill it from outside, and watch it being recovered and sealed.
 
-    Ends with exit code 0 when the story ended as told: sealed; for `crash-loop` with an open
-    question to the DRI; for a training that is harmed and lives, alerted and not relaunched.
+    Exit 0 means that the demo ended as expected. A run is normally sealed. `crash-loop` ends with
+    an open question to the DRI. A fault that leaves the training alive ends with an alert and no
+    relaunch.
     """
     if home is not None and home.exists() and any(home.iterdir()):
         raise Leave(f"{home} is not empty: name a new folder for the demo", 4)
@@ -176,7 +177,7 @@ def demo(
         ended_well = ended_well and LIVE_FAULTS[cast.fault] in found and not summary_["relaunches"]
     say(as_json, summary_, closing_words(summary_))
     if not ended_well or summary_["verify"]:
-        raise Leave("the demo did not end as told: see the logbook and watch.log above", 1)
+        raise Leave("the demo did not end as expected: see the logbook and watch.log above", 1)
 
 
 def _ending(fault: str) -> str:
@@ -210,7 +211,7 @@ def _ignore(number: int, frame: object) -> None:
 def _check_server(tracker: str, url: str) -> None:
     if tracker != "wandb-stub":
         if url:
-            raise Leave(f"--wandb-url {url} is only for --tracker wandb-stub: leave it out", 4)
+            raise Leave(f"--wandb-url {url} needs --tracker wandb-stub: leave it out", 4)
         return
     if not _LOOPBACK.fullmatch(url):
         raise Leave(
@@ -272,7 +273,7 @@ def _strike(scene: Scene, fault: str, output: Output, stack: ExitStack) -> None:
     """Start the process that does the harm, unless there is no fault."""
     if fault in LIVE_FAULTS:
         stack.callback(_end, start_live_fault(scene, fault))
-        output.say(f"a separate process will harm the training from step-{LIVE_FAULT_STEP} on")
+        output.say(f"a separate process will break the training from step-{LIVE_FAULT_STEP} on")
         return
     kills = KILLS[fault]
     if kills:
@@ -303,8 +304,8 @@ def _set_up(folder: Path, cast: Cast, output: Output, stack: ExitStack) -> tuple
     home = create_home(folder)
     if store_of(home) and not own_to_home(given_store(), os.environ, home.store):
         raise Leave(
-            "a demo makes a home of its own, and this ledger may be another's: end the URL with "
-            f"#demo_{HOME_MARK}",
+            "a demo creates its own home, and this ledger may belong to another home: end "
+            f"the URL with #demo_{HOME_MARK}",
             4,
         )
     if kept := store_to_keep(given_store(), os.environ):
@@ -347,9 +348,9 @@ def _launch(session: Session, scene: Scene, output: Output) -> None:
     contract = read_contract(scene.contract_file)
     handle(session, RUN, DraftRun(now=clock.now(), actor=person, contract=contract))
     held_back = not_refused(request_launch(session.services, contract, person)).run.launch.preflight
-    assert held_back is not None, "a launch request records its preflight"
-    output.say(f"plan {short(held_back.digest)} is held back: nobody approved it yet (L11)")
-    note = "simulated: the demo approves its own run, no person looked at it"
+    assert held_back is not None, "a launch request always records its preflight"
+    output.say(f"plan {short(held_back.digest)} is blocked: nobody has approved it yet (L11)")
+    note = "simulated: the demo approves its own run without a person"
     approval = ApproveLaunch(now=clock.now(), actor=person, digest=held_back.digest, note=note)
     handle(session, RUN, approval)
     not_refused(request_launch(session.services, contract, person))

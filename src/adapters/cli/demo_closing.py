@@ -22,7 +22,7 @@ from watchkeeper.services.ledger.verify import Report
 def summary_of(session: Session, scene: Scene, report: Report, output: Output) -> dict[str, Any]:
     """Return the demo's results, as `--json` prints them."""
     run = session.ledger.run(RUN)
-    assert isinstance(run, Run), "the demo's own run can be read"
+    assert isinstance(run, Run), "the demo can read its own run"
     events = session.ledger.history(RUN)
     failures = [e.data for e in events if isinstance(e.data, FailureClassified)]
     decisions = [e.data for e in events if isinstance(e.data, DecisionMade)]
@@ -72,7 +72,7 @@ def closing_words(summary_: dict[str, Any]) -> str:
         took, poll = heard.get("kill_to_decision_s"), heard.get("next_poll_after_kill_s")
         lines.insert(1, f"  heard    {heard['signals']} signals")
         if took is not None:
-            lines[1] += f"; decided {took} s after the kill, the next poll was due after {poll} s"
+            lines[1] += f"; decided {took} s after the kill; the next poll was due after {poll} s"
     if summary_["seal"]:
         lines.append(f"  tag      git -C {remote} show --no-patch {summary_['seal']}")
     for found in summary_["findings"]:

@@ -82,8 +82,8 @@ def check_emulator(orchestrator: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=CALL_LIMIT_S).close()
     except (OSError, ValueError) as error:
-        says = f"{EMULATOR}={os.environ[EMULATOR]}: nobody answers there ({error})"
-        raise Leave(f"{says}; start the emulator, or correct the address", 2) from error
+        says = f"{EMULATOR}={os.environ[EMULATOR]}: no server answers there ({error})"
+        raise Leave(f"{says}; start the emulator or correct the address", 2) from error
 
 
 def heard(session_dir: Path | None) -> Heard:
@@ -150,12 +150,15 @@ def heard_and_reported(
             "--parent-pid", str(os.getpid()),
         ]  # fmt: skip
         stack.enter_context(_process(bridge, scene.folder / "bridge.log"))
-        show("a bridge publishes what Ray says to Pub/Sub; a bucket notifies of its checkpoints")
+        show(
+            "a bridge publishes Ray's states to Pub/Sub; a bucket sends notifications of "
+            "its checkpoints"
+        )
         stack.enter_context(_process(bucket, scene.folder / "bucket.log"))
         stack.enter_context(_printed(lines.reader, show))
         stack.enter_context(published(session, chosen([f"pubsub://{lines.events}"])))
         stack.enter_context(listening(session, [lines.watch]))
-        show(f"the watch polls every {CADENCE.total_seconds():.0f} s only, and reads {lines.watch}")
+        show(f"the watch polls every {CADENCE.total_seconds():.0f} s and reads {lines.watch}")
         yield
 
 
@@ -233,7 +236,7 @@ def _read(subscription: str, show: Callable[[str], None], stop: threading.Event)
             attributes = one.message.attributes
             if attributes.get("ce-type", "").endswith(_SHOWN_TYPES):
                 type_, subject = attributes["ce-type"], attributes.get("ce-subject", "")
-                show(f"  a subscriber was told {type_} of {subject}")
+                show(f"  a subscriber received {type_} of {subject}")
         ids = [one.ack_id for one in pulled.received_messages]
         if ids:
             client.acknowledge(subscription=subscription, ack_ids=ids, timeout=CALL_LIMIT_S)

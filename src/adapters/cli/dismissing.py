@@ -15,7 +15,7 @@ from watchkeeper.projections.figures import count
 from watchkeeper.projections.status.signal_rows import meant
 from watchkeeper.services.signals.inbound import TEXT_MAX
 
-_WHERE = "`watchkeeper signals unbound` and `watchkeeper signals quarantine` name those that do"
+_WHERE = "list them with `watchkeeper signals unbound` and `watchkeeper signals quarantine`"
 
 
 def human(session: Session, principal: str | None) -> Actor:
@@ -32,8 +32,8 @@ def human(session: Session, principal: str | None) -> Actor:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--source", default="", help="Every signal of this source that no run has.")
-@click.option("--reason", required=True, help="Why nobody needs them; it is recorded.")
+@click.option("--source", default="", help="Dismiss every unbound signal of this source.")
+@click.option("--reason", required=True, help="Why nobody needs them. The reason is recorded.")
 @home_option
 @actor_option
 @json_errors
@@ -47,7 +47,7 @@ def dismiss(
 ) -> None:
     """Dismiss kept signals or quarantined messages, such as forged ones. Only a human can."""
     if bool(names) is bool(source) or not reason.strip():
-        raise Leave("name some or give --source, and say why with --reason", 4)
+        raise Leave("expected names or --source, and a --reason", 4)
     with open_session(home) as session:
         actor = human(session, principal)
         box = session.ledger.box()
@@ -55,7 +55,7 @@ def dismiss(
         for name in names:
             found = [name] if name in box.quarantined else meant(box, name)
             if len(found) != 1:
-                raise Leave(f"{visible(name)}: expected one that waits; {_WHERE}", 4)
+                raise Leave(f"{visible(name)}: no such entry waits; {_WHERE}", 4)
             chosen += found
         fact = SignalsDismissed(
             names=() if source else tuple(chosen), source=source, reason=reason.strip()[:TEXT_MAX]

@@ -22,16 +22,17 @@ from watchkeeper.projections.why import Why, explain, render_why
 @click.command()
 @click.argument("run")
 @click.argument("seq", type=click.IntRange(min=1), required=False)
-@click.option("--rule", "rule", is_flag=True, help="Write the rule out.")
+@click.option("--rule", "rule", is_flag=True, help="Print the rule in full.")
 @home_option
 @json_errors
 def why(run: str, seq: int | None, rule: bool, home: Path, as_json: bool) -> None:
-    """Say why RUN stands as it does, or why its event SEQ was recorded.
+    """Explain RUN's current state, or why its event SEQ was recorded.
 
-    Names decision, rule, evidence and sources, and which single facts would have changed it: each
-    of them is tried on the rules before it is told. Without SEQ the newest open question is
-    explained, else the newest decision, finding or block, else the newest check. A success is
-    followed by the end before it.
+    The answer names the decision, its rule, the evidence and the sources. It also lists single
+    facts that would have changed the decision. Each such fact was tried on the rules.
+
+    Without SEQ it explains the newest open question; else the newest decision, finding or block;
+    else the newest check. A success is followed by the failure before it.
     """
     with open_reader(home) as session:
         known = known_run(session.ledger, run)
@@ -56,17 +57,18 @@ def _why_row(explained: Why) -> dict[str, Any]:
     "--policy",
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Parts of a contract that are to differ: YAML or TOML, such as `retries: {budget: 1}`.",
+    help="YAML or TOML file with the contract keys that differ, such as `retries: {budget: 1}`.",
 )
 @home_option
 @json_errors
 def whatif(run: str, policy: Path, home: Path, as_json: bool) -> None:
     """Judge RUN's recorded checks again under another policy; list the decisions that change.
 
-    Each check is judged on the run as it was recorded up to there, from its events alone. Nothing
-    is recorded. Told apart: what changes because of the policy, and what today's rules decide
-    otherwise in any case. RUN's contract file is taken for its policy as it is today; an empty FILE
-    asks for the second alone. A key that cannot be tried on recorded checks is refused.
+    Each check is judged on the run as recorded up to that point, from its events alone. Nothing is
+    recorded. The list separates changes due to the policy from changes due to today's rules.
+
+    The policy is taken from RUN's current contract file. An empty FILE shows only the changes due
+    to today's rules. A key that cannot be tried on recorded checks is refused.
     """
     with open_reader(home) as session:
         known = known_run(session.ledger, run)

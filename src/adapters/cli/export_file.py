@@ -24,7 +24,7 @@ def writing(path: Path) -> Generator[IO[bytes], None, None]:
     Only its owner can read the file, as with a backup, because it holds all recorded data.
     """
     if not path.parent.is_dir():
-        raise Leave(f"{path.parent} is no folder: create it, or name another file", 4)
+        raise Leave(f"{path.parent} is not a folder: create it, or choose another file", 4)
     new = path.with_name(f"{path.name}.new")
     try:
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "wb") as raw:
@@ -63,8 +63,8 @@ def reading(path: Path) -> Generator[Iterator[bytes], None, None]:
             yield iter(file)
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise Leave(
-            f"{path} is damaged and cannot be unpacked: {error}: take another copy of it, or "
-            "write it again with `watchkeeper ledger export`",
+            f"{path} is damaged and cannot be unpacked: {error}: use another copy, or write "
+            "the file again with `watchkeeper ledger export`",
             4,
         ) from error
     except OSError as error:
@@ -80,16 +80,16 @@ def _refuse_others(path: Path, begins: bytes, packed: bool) -> None:
     if begins.startswith((_SQLITE, _DUMP)):
         where = "in a file" if begins.startswith(_SQLITE) else "on PostgreSQL"
         raise Leave(
-            f"{path}: it is a backup of a ledger {where}, and no export: put it into a home of its "
-            f"own with `watchkeeper ledger restore {path} --home HOME`, and go on there: "
-            "`watchkeeper ledger replay --all --home HOME` or `watchkeeper ledger export --home "
-            "HOME`",
+            f"{path}: this is a backup of a ledger {where}, not an export: restore it into a "
+            f"new home with `watchkeeper ledger restore {path} --home HOME`, then continue "
+            "there: `watchkeeper ledger replay --all --home HOME` or `watchkeeper ledger "
+            "export --home HOME`",
             4,
         )
     if packed and begins and not begins.startswith(_GZIP):
-        raise Leave(f"{path}: it is not compressed: let its name end otherwise than in .gz", 4)
+        raise Leave(f"{path}: the file is not compressed: remove .gz from its name", 4)
     if not packed and begins.startswith(_GZIP):
-        raise Leave(f"{path}: it is compressed: let its name end in .gz", 4)
+        raise Leave(f"{path}: the file is compressed: add .gz to its name", 4)
 
 
 class Spare:
@@ -142,7 +142,7 @@ def spare() -> Generator[Spare, None, None]:
             yield Spare(connection)
     except sqlite3.Error as error:
         raise Leave(
-            f"the export could not be put aside for reading, which takes as much room as the file "
-            f"unpacked: {error}: name a folder with room in SQLITE_TMPDIR",
+            f"the export could not be unpacked to a temporary file: {error}: set "
+            "SQLITE_TMPDIR to a folder with enough space",
             2,
         ) from error

@@ -15,5 +15,5 @@ def reported(error: Exception) -> str:
             stream.writelines(traceback.format_exception(error))
         says = f"Please report it with {path}"
     except OSError as unwritten:
-        says = f"Please report it; its description could not be written ({unwritten})"
+        says = f"Please report it; the report could not be written ({unwritten})"
     return f"{first}\nWhat was recorded stays recorded. {says}"

@@ -37,18 +37,20 @@ from watchkeeper.services.services import SERVICE
 @click.command()
 @click.argument("run")
 @click.option("--to", required=True, metavar="PRINCIPAL", help="Who takes the watch next.")
-@click.option("--note", default="", help="What they should know beyond the packet.")
-@click.option("--force", is_flag=True, help="From a holder that was not asked. Agents cannot.")
+@click.option("--note", default="", help="What the next holder should know beyond the packet.")
+@click.option(
+    "--force", is_flag=True, help="Take the watch without the current holder. Agents cannot."
+)
 @home_option
 @actor_option
 @json_errors
 def handover(
     run: str, to: str, note: str, force: bool, home: Path, as_json: bool, principal: str | None
 ) -> None:
-    """Hand the watch over RUN to PRINCIPAL, with a packet of all that they have to know.
+    """Hand the watch over RUN to PRINCIPAL, with a packet of what they need to know.
 
-    The former holder stops acting at once. The watch is kept for PRINCIPAL for two cadences and
-    60 s; then anyone may take it, so that no run is left alone.
+    The former holder stops acting at once. The watch is reserved for PRINCIPAL for two cadences and
+    60 s. Then anyone may take it, so no run stays unwatched.
     """
     if not to.strip() or any(c.isspace() for c in to):
         raise Leave("--to: expected a principal's name without spaces, such as alice", 4)
@@ -57,7 +59,7 @@ def handover(
         listed = read_principals(session.home.principals)
         if to not in (*listed, SERVICE.principal):
             near = did_you_mean(to, listed)
-            raise Leave(f"--to {to}: {session.home.principals} has no such principal.{near}", 3)
+            raise Leave(f"--to {to}: no such principal in {session.home.principals}.{near}", 3)
         actor = who(session.home, principal)
         command = HandOver(
             now=clock.now(),
@@ -78,36 +80,38 @@ def handover(
 
 @click.command()
 @click.argument("run")
-@click.option("--reason", required=True, help="Why nobody is to watch it.")
+@click.option("--reason", required=True, help="Why nobody should watch the run.")
 @home_option
 @actor_option
 @json_errors
 def decline(run: str, reason: str, home: Path, as_json: bool, principal: str | None) -> None:
-    """End the watch over RUN for good; the job is left as it is. Only a human can."""
+    """End the watch over RUN for good; its job continues. Only a human can."""
     with open_session(home) as session:
         known_run(session.ledger, run)
         actor = who(session.home, principal)
         handle(session, run, DeclineWatch(now=clock.now(), actor=actor, reason=reason))
         says = act_if_alone(session, run)
-        text = f"{run}: nobody watches it from here; to watch on: watchkeeper watch {run} --force"
+        text = f"{run}: the watch has ended; to watch again: watchkeeper watch {run} --force"
         say(as_json, {"run": run, "declined": reason, "says": says}, text)
 
 
 @click.command()
 @click.argument("run")
-@click.option("--kind", type=click.Choice([kind.value for kind in ActKind]), help="What it is.")
+@click.option(
+    "--kind", type=click.Choice([kind.value for kind in ActKind]), help="Kind of planned work."
+)
 @click.option(
     "--from",
     "starts",
     default="now",
     show_default=True,
-    help="When it begins: now, 2h (from now), or a time such as 2026-11-21T14:00Z.",
+    help="Start: now, 2h (from now), or a time such as 2026-11-21T14:00Z.",
 )
-@click.option("--for", "length", default="", help="How long its window is, such as 2h.")
+@click.option("--for", "length", default="", help="Length of the window, such as 2h.")
 @click.option("--expect", default="", help="Rules whose findings are expected, such as H1,H3,H6.")
-@click.option("--reason", default="", help="What is done, and why.")
+@click.option("--reason", default="", help="What the work is, and why.")
 @click.option(
-    "--end", "act", default="", metavar="ACT", help="Say that ACT, such as act-1, is over."
+    "--end", "act", default="", metavar="ACT", help="End the announced ACT, such as act-1."
 )
 @home_option
 @actor_option
@@ -124,10 +128,10 @@ def announce(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Announce what is done to RUN on purpose, so that what it causes raises no alarm.
+    """Announce planned work on RUN, so that its effects raise no alert.
 
-    In the window of a pause, swap or maintenance nothing relaunches by itself. Only a human can
-    announce; anyone can say with --end that an act is over.
+    Nothing relaunches by itself in the window of a pause, swap or maintenance. Only a human can
+    announce. Anyone can report with --end that the work is over.
     """
     with open_session(home) as session:
         known_run(session.ledger, run)
@@ -137,7 +141,7 @@ def announce(
             handle(session, run, EndAct(now=now, actor=actor, act=act, reason=reason))
             says = act_if_alone(session, run)
             document = {"run": run, "act": act, "over": True, "says": says}
-            say(as_json, document, f"{run}: {act} is over; every finding alarms again; {says}")
+            say(as_json, document, f"{run}: {act} is over; every finding alerts again; {says}")
             return
         if kind is None or not length:
             raise Leave("--kind and --for: expected both, such as --kind pause --for 2h", 4)

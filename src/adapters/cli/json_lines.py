@@ -45,7 +45,7 @@ def lines_option(each_line: str, *, required: bool = False) -> Callable[[Command
         type=SOURCE,
         is_flag=False,
         flag_value="-",
-        help=f"{each_line} Without FILE, or with -, standard input.",
+        help=f"{each_line} Without FILE, or with -, read standard input.",
     )
 
 
@@ -62,11 +62,11 @@ def opened(path: Path, stack: ExitStack, door: str) -> BufferedReader:
     """
     if str(path) == "-" and sys.stdin.isatty():
         # A user who forgot the file would see a command that hangs.
-        click.echo(f"{door} reads lines from this terminal; end them with Ctrl-D", err=True)
+        click.echo(f"{door} reads lines from this terminal; finish with Ctrl-D", err=True)
     try:
         arriving = sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb"))
     except OSError as error:
-        raise Leave(f"{path}: {error.strerror}; give a file that can be read, or - ", 4) from error
+        raise Leave(f"{path}: {error.strerror}; give a readable file, or - ", 4) from error
     try:
         return text_of(cast("Arriving", arriving))
     except NotText as error:
@@ -86,8 +86,8 @@ def report_lines(path: Path, source: BufferedReader, keys: Sequence[str], door: 
         return
     expected = " or ".join(f'{{"id", "{key}"}}' for key in keys)
     click.echo(
-        f"{path}: read as one log; where each line is one of many, {expected}, give "
-        f"`{door} --jsonl {shlex.quote(str(path))}`",
+        f"{path}: this file is read as one log; if each line is a separate item, {expected}, "
+        f"use `{door} --jsonl {shlex.quote(str(path))}`",
         err=True,
     )
 

@@ -26,9 +26,9 @@ _SHA = re.compile(r"[0-9a-f]{40}")
     required=True,
     type=click.Choice(sorted(CAUSES)),
     metavar="CLASS",
-    help="What it was, such as preemption, node_failure, data_error or code_bug.",
+    help="The cause, such as preemption, node_failure, data_error or code_bug.",
 )
-@click.option("--reason", required=True, help="How that is known.")
+@click.option("--reason", required=True, help="The evidence for this cause.")
 @home_option
 @actor_option
 @json_errors
@@ -41,10 +41,10 @@ def revise(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Take the end that event SEQ of RUN classified for CLASS. Only a human can.
+    """Change the recorded cause of the failure that event SEQ of RUN classified. Only a human can.
 
-    The old entry stays. Later decisions, restart budget and comparisons read the new cause; an end
-    that nobody has gone on from is decided anew.
+    The old entry stays. Later decisions, restart budget and comparisons read the new cause. A
+    failure that was not yet followed by a relaunch gets a new decision.
     """
     with open_session(home) as session:
         known_run(session.ledger, run)
@@ -53,18 +53,18 @@ def revise(
         handled = handle(session, run, command)
         says = act_if_alone(session, run)
         decided = [e.data for e in handled.events if isinstance(e.data, DecisionMade)]
-        then = f"; decided anew: {decided[-1].because}" if decided else ""
+        then = f"; new decision: {decided[-1].because}" if decided else ""
         recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
         document = {"run": run, "cause": cause, "recorded": recorded, "says": says}
-        say(as_json, document, f"{run}: event {failure} is taken for {cause}{then}; {says}")
+        say(as_json, document, f"{run}: the cause of event {failure} is now {cause}{then}; {says}")
 
 
 @click.command()
 @click.argument("run")
 @click.option("--sha", required=True, help="The commit of the fix, pushed to the run's branch.")
-@click.option("--reason", required=True, help="What it mends.")
-@click.option("--bundle", default="", help="The source bundle that was built from it.")
-@click.option("--container", default="", help="The image that was built from it, by its digest.")
+@click.option("--reason", required=True, help="What the commit fixes.")
+@click.option("--bundle", default="", help="Source bundle built from the commit.")
+@click.option("--container", default="", help="Image built from the commit, by digest.")
 @home_option
 @actor_option
 @json_errors
@@ -78,10 +78,10 @@ def fix(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Go on at the commit of a small fix, where a decision of RUN proposed one (R5).
+    """Continue at the commit of a small fix that a decision of RUN proposed (R5).
 
-    The approval that RUN has covers it if no changed file can alter the training; the files are
-    read from the remote and ruled on by name. Anyone may report a fix: an agent that wrote it, too.
+    RUN's approval covers the fix if no changed file can alter the training. The changed files are
+    read from the remote and judged by name. Anyone may report a fix, also the agent that wrote it.
     """
     if not _SHA.fullmatch(sha):
         raise Leave(f"--sha {sha}: expected a full commit id, 40 lower-case hex digits", 4)
@@ -95,7 +95,7 @@ def fix(
         recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
         document = {"run": run, "sha": sha, "changed": list(fixed.changed), "recorded": recorded}
         text = (
-            f"{run}: goes on at {sha[:8]}, covered by {fixed.approval}; it changes "
+            f"{run}: continues at {sha[:8]}, covered by {fixed.approval}; it changes "
             f"{', '.join(fixed.changed) or 'nothing'}; {says}"
         )
         say(as_json, document | {"says": says}, text)

@@ -30,12 +30,12 @@ EXIT_BAD_INPUT = 4
 
 
 @click.command()
-@lines_option("One object on each line.", required=True)
+@lines_option("One JSON object per line.", required=True)
 def judge(lines: Path) -> int:
-    """Judge observations as the watch would, and print one line for each.
+    """Judge observations as the watch does, and print one answer per line.
 
-    A line holds id, observation, and where they are known contract, history and launched_at. What
-    is wrong with a line is told on standard error; the others are answered, and the exit code is 4.
+    A line has id and observation, and optionally contract, history and launched_at. Bad lines are
+    reported on standard error. The other lines are answered, and the exit code is 4.
     """
     # The key for secret marks is valid only for this command, so no home is needed.
     scrubber = Scrubber(os.urandom(32), known_secrets(os.environ))
@@ -44,7 +44,7 @@ def judge(lines: Path) -> int:
             opened(lines, stack, "watchkeeper judge --jsonl"),
             LINE_MAX,
             lambda line: row_of(answer_line(_text(line), scrubber)),
-            "expected one object on each line",
+            "expected one JSON object per line",
         )
     return EXIT_BAD_INPUT if bad else 0
 

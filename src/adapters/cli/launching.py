@@ -35,8 +35,10 @@ from watchkeeper.services.watch.launches import rehearse_launch, request_launch,
 
 @click.command()
 @click.argument("contract", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Show the plan and its findings; record nothing.")
-@click.option("--all", "everything", is_flag=True, help="Show the rules that pass, too.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show the plan and its findings without recording anything."
+)
+@click.option("--all", "everything", is_flag=True, help="Also show the rules that pass.")
 @home_option
 @actor_option
 @json_errors
@@ -48,7 +50,7 @@ def launch(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Hold CONTRACT against the launch rules and, when nothing blocks, launch it."""
+    """Check CONTRACT against the launch rules and launch it if no rule blocks."""
     promised = read_contract(contract)
     with open_session(home) as session:
         actor = who(session.home, principal)
@@ -65,7 +67,7 @@ def launch(
         blocked = blocks(findings)
         says = "recorded; nothing was launched"
         if dry_run:
-            says = f"nothing was recorded; `watchkeeper launch {contract}` records the plan"
+            says = f"nothing was recorded; record the plan: `watchkeeper launch {contract}`"
         if not blocked and not dry_run:
             says = act_if_alone(session, promised.run)
         after = session.ledger.run(promised.run)
@@ -109,21 +111,21 @@ def _launch(session: Session, run: Run, promised: Contract, actor: Actor) -> Pre
     if command is not None:
         handle(session, promised.run, command)
     checked = not_refused(request_launch(session.services, promised, actor)).run.launch.preflight
-    assert checked is not None, "a launch request records its preflight"
+    assert checked is not None, "a launch request always records its preflight"
     return checked
 
 
 @click.command()
 @click.argument("run")
-@click.option("--plan", required=True, help="The plan's identity, as `launch` printed it.")
-@click.option("--note", default="", help="Why, or under which limits.")
+@click.option("--plan", required=True, help="The plan's digest, as `launch` printed it.")
+@click.option("--note", default="", help="Reason or limits.")
 @home_option
 @actor_option
 @json_errors
 def approve(
     run: str, plan: str, note: str, home: Path, as_json: bool, principal: str | None
 ) -> None:
-    """Allow the plan of RUN that was last checked. Only a human can."""
+    """Approve the plan of RUN that was checked last. Only a human can."""
     with open_session(home) as session:
         known_run(session.ledger, run)
         actor = who(session.home, principal)
@@ -145,5 +147,5 @@ def approve(
 def _say_rollback(session: Session, run: Run, name: str, as_json: bool) -> None:
     says = act_if_alone(session, run.slug)
     document = {"run": run.slug, "approval": name, "rollback": True, "says": says}
-    text = f"{run.slug}: rollback approved as {name}; its job is ended first; {says}"
+    text = f"{run.slug}: rollback approved as {name}; its job is stopped first; {says}"
     say(as_json, document, text)

@@ -29,16 +29,16 @@ from watchkeeper.services.views.status_rebuild import rebuild_status
 
 @click.group()
 def ledger() -> None:
-    """Look after the ledger: its views, copies of it, and its history."""
+    """Manage the ledger: its views, its copies and its history."""
 
 
 @ledger.command()
 @home_option
 @json_errors
 def projections(home: Path, as_json: bool) -> None:
-    """List all views of the ledger: how far each is. Exit 1 when one needs someone.
+    """List all views of the ledger and how far each one is. Exit 1 when one needs attention.
 
-    They are kept level by `watch` and `serve`; `ledger catch-up` does it here and now.
+    `watch` and `serve` keep the views current. `ledger catch-up` does it now.
     """
     with (
         open_session(home, reading=True) as session,
@@ -68,7 +68,9 @@ def projections(home: Path, as_json: bool) -> None:
     lines = [f"{count(newest, 'event')} in the ledger"]
     lines += table(heads, rows)
     if missing:
-        lines.append("a watch builds what is not built yet; now: `watchkeeper ledger catch-up`")
+        lines.append(
+            "a watch builds missing views; to build them now: `watchkeeper ledger catch-up`"
+        )
     lines += [f"  wrong  {text}" for text in wrong]
     document = {
         "newest": newest,
@@ -98,7 +100,7 @@ def _not_built(found: Sequence[Lag]) -> list[Projection]:
 @home_option
 @json_errors
 def catch_up_command(home: Path, as_json: bool) -> None:
-    """Bring every view up to the end of the ledger, as a watch does all the time."""
+    """Bring every view up to the end of the ledger, as a watch does continuously."""
     with open_session(home) as session, views_of(session) as views:
         ledger_figures.level(session, views, as_json)
         newest = session.ledger.store.newest()
@@ -111,28 +113,30 @@ def catch_up_command(home: Path, as_json: bool) -> None:
 
 @ledger.command("rebuild")
 @click.argument("name", metavar="[NAME]", default="")
-@click.option("--all", "everything", is_flag=True, help="Every view, and the rows of `status`.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Rebuild every view and the rows of `status`."
+)
 @click.option(
     "--from",
     "begin",
     type=click.IntRange(min=0),
     default=0,
     metavar="POSITION",
-    help="Count only what came after this position of the ledger.",
+    help="Count only events after this position of the ledger.",
 )
 @home_option
 @json_errors
 def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json: bool) -> None:
-    """Build the view NAME, or --all, anew from the ledger, beside what is read meanwhile.
+    """Rebuild the view NAME, or --all, from the ledger while the current view stays readable.
 
-    When it is level, it takes the other's place in one step. One that was cut short goes on where
-    it was. A watch may run. Exit 1 when it had to park an event.
+    The new view replaces the current one in one step when it is complete. An interrupted rebuild
+    continues where it stopped. A watch may run. Exit 1 when an event had to be parked.
     """
     newest = newest_of(PROJECTIONS)
     if everything == bool(name):
-        raise Leave("name one view, or --all of them: watchkeeper ledger rebuild --all", 4)
+        raise Leave("name one view, or give --all: watchkeeper ledger rebuild --all", 4)
     if begin and everything:
-        raise Leave("--from: it is for one view; --all of them are made from the first event on", 4)
+        raise Leave("--from needs one view; --all builds from the first event", 4)
     if everything:
         done = [_rebuild_view(one, 0, home, as_json) for one in newest.values()]
         done.append(_rebuild_status(home, as_json))
@@ -143,12 +147,12 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
         return
     if name == STATUS:
         if begin:
-            raise Leave("--from: status rows are made from whole histories", 4)
+            raise Leave("--from: status rows are built from whole histories", 4)
         say(as_json, *_rebuild_status(home, as_json))
         return
     if name not in newest:
         names = ", ".join(sorted([*newest, STATUS]))
-        raise Leave(f"{name}: no view has this name; expected one of {names}", 4)
+        raise Leave(f"{name}: unknown view; expected one of {names}", 4)
     document, text = _rebuild_view(newest[name], begin, home, as_json)
     say(as_json, document, text)
     if document["parked"]:
@@ -178,12 +182,12 @@ def _rebuild_view(
         rows, waiting = len(views.rows(built)), len(views.parked(built))
     after = f" after event {begin:,}" if begin else ""
     events = count(built.position - begin, "event")
-    lacks = f"; {count(waiting, 'stream')} parked: `watchkeeper ledger parked list` says why"
+    lacks = f"; {count(waiting, 'stream')} parked: see `watchkeeper ledger parked list`"
     document = {"projection": built.title, "position": built.position, "from": begin, "rows": rows}
     return (
         {**document, "parked": waiting},
-        f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and it is live"
-        f"{lacks if waiting else ''}",
+        f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and in "
+        f"use{lacks if waiting else ''}",
     )
 
 
@@ -203,7 +207,7 @@ def _rebuild_status(home: Path, as_json: bool) -> tuple[dict[str, Any], str]:
         except BuildHeld as error:
             raise Leave(str(error), 2) from error
     title = f"{STATUS}@{done.shape}"
-    changed = f"{done.changed} had other rows, {done.dropped} were dropped"
+    changed = f"{done.changed} had different rows, {done.dropped} were removed"
     document = {"projection": title, "runs": done.runs, "changed": done.changed}
     text = f"{title} is built for {count(done.runs, 'run')}: {changed}"
     return {**document, "dropped": done.dropped}, text
@@ -211,7 +215,7 @@ def _rebuild_status(home: Path, as_json: bool) -> tuple[dict[str, Any], str]:
 
 @ledger.group()
 def parked() -> None:
-    """Show and retry events that a view could not take in; later ones of their run wait."""
+    """Show and retry events that a view could not process. Later events of their run wait."""
 
 
 @parked.command("list")
@@ -228,7 +232,7 @@ def list_parked(home: Path, as_json: bool) -> None:
         heads = ("view", "stream", "event", "position", "waiting", "tries", "why")
         keys = ("projection", "stream", "version", "position", "waiting", "attempts", "error")
         lines += table(heads, [tuple(str(row[key]) for key in keys) for row in rows])
-        lines.append("upgrade watchkeeper, or mend what is told, then: ledger parked retry")
+        lines.append("upgrade watchkeeper or fix the reported cause, then: ledger parked retry")
     say(as_json, {"parked": rows}, "\n".join(lines))
     if rows:
         leave_quietly(1)
@@ -253,15 +257,15 @@ def _row(titles: dict[int, str], one: Parked, session: Session) -> dict[str, Any
 @home_option
 @json_errors
 def retry_parked(runs: tuple[str, ...], home: Path, as_json: bool) -> None:
-    """Try parked events again, of all runs or of RUNS, with what waits behind them.
+    """Retry parked events of all runs or of RUNS, with the events that wait behind them.
 
-    A watch does it whenever it starts. Exit 1 when some are still parked.
+    A watch retries them whenever it starts. Exit 1 when some are still parked.
     """
     with open_session(home) as session, views_of(session) as views:
         _refuse_not_parked(runs, sorted({one.stream for one in views.parked()}), session)
         chosen = _of_runs(runs)
         released, left = retry_all(session.ledger.store, views, by_title(PROJECTIONS), chosen)
-    text = f"{count(released, 'stream')} taken in, {left} still parked"
+    text = f"{count(released, 'stream')} processed, {left} still parked"
     say(as_json, {"released": released, "parked": left}, text)
     if left:
         leave_quietly(1)
@@ -274,14 +278,14 @@ def _refuse_not_parked(runs: tuple[str, ...], streams: list[str], session: Sessi
         return
     names = ", ".join(strange)
     if streams:
-        there = f"; parked is {', '.join(streams)}: name one of these, or none for all of them"
+        there = f"; parked: {', '.join(streams)}; name one of these, or no run to retry all"
     else:
-        there = ", nor of any other run: there is nothing to retry"
+        there = ", and no other run has parked events: there is nothing to retry"
     views = newest_of(PROJECTIONS)
     if any(name.partition("@")[0] in {*views, STATUS} for name in strange):
-        there += "; a view is no run: `watchkeeper ledger rebuild VIEW` builds it anew"
+        there += "; this is a view, not a run: rebuild it with `watchkeeper ledger rebuild VIEW`"
     elif not any(_is_stream(name, session) for name in strange):
-        there += "; no run of this ledger has this name, see `watchkeeper status`"
+        there += "; this ledger has no such run, see `watchkeeper status`"
     raise Leave(f"{names}: no event of it is parked{there}", 3)
 
 

@@ -56,8 +56,8 @@ def of_newer_release(titles: Iterable[str]) -> list[str]:
     known = {name: one.version for name, one in newest_of(PROJECTIONS).items()}
     parts = [(title, *title.split("@")) for title in titles]
     return [
-        f"{title}: of a newer release, so nothing here brings it up to date: go on with that "
-        f"release, or build this one's with `watchkeeper ledger rebuild {name}`"
+        f"{title}: built by a newer release, which this release cannot update: use that "
+        f"release, or rebuild it with `watchkeeper ledger rebuild {name}`"
         for title, name, version in parts
         if name in known and int(version) > known[name]
     ]
@@ -84,7 +84,7 @@ def live(views: Views, name: str) -> Shown:
 @home_option
 @json_errors
 def stats(last: int, home: Path, as_json: bool) -> None:
-    """Show how much the ledger holds: events and bytes, by topic, and the largest runs."""
+    """Show the size of the ledger: events and bytes by topic, and the largest runs."""
     with open_session(home, reading=True) as session, views_to_read(session) as views:
         level(session, views, as_json)
         begin, rows, waiting = live(views, SIZES.name)
@@ -132,7 +132,9 @@ def _cut(name: str, begin: int, waiting: int) -> list[str]:
         lines.append(f"the view {name} {counts_from(begin)}; to count all of them: {command}")
     if waiting:
         what = count(waiting, "stream")
-        lines.append(f"newest events of {what} are not counted: `watchkeeper ledger parked list`")
+        lines.append(
+            f"newest events of {what} are not counted: see `watchkeeper ledger parked list`"
+        )
     return lines
 
 
@@ -151,7 +153,7 @@ def _cells(name: str, row: Mapping[str, int]) -> tuple[str, ...]:
 @home_option
 @json_errors
 def weeks(last: int, home: Path, as_json: bool) -> None:
-    """Show what happened week by week: interruptions by cause, decisions, questions, findings."""
+    """Show each week's figures: interruptions by cause, decisions, questions, findings."""
     with open_session(home, reading=True) as session, views_to_read(session) as views:
         level(session, views, as_json)
         begin, rows, waiting = live(views, WEEKS.name)

@@ -33,13 +33,15 @@ from watchkeeper.services.views.status_rebuild import rebuild_status
 
 
 @click.command("export")
-@click.option("--run", "runs", multiple=True, metavar="RUN", help="Only this run; repeatable.")
+@click.option(
+    "--run", "runs", multiple=True, metavar="RUN", help="Export only this run; repeatable."
+)
 @click.option(
     "-o",
     "--output",
     default="-",
     metavar="FILE",
-    help="Where to, compressed when it ends in .gz; `-` is standard output.",
+    help="Output file, compressed if its name ends in .gz; `-` is standard output.",
 )
 @home_option
 @json_errors
@@ -47,8 +49,8 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
     """Write the ledger as JSON lines: all events byte for byte, with hashes and keys.
 
     The same ledger always gives the same bytes. `ledger import` reads them back, into SQLite or
-    PostgreSQL. A watch may run; what it appends meanwhile is left out. Exit 1 when a chain is
-    broken: all is written, and no import takes it.
+    PostgreSQL. A watch may run; the export leaves out events that it appends meanwhile. Exit 1 when
+    a chain is broken: everything is written, but no import accepts it.
     """
     with open_session(home, reading=True) as session:
         store = session.ledger.store
@@ -56,7 +58,7 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
         for slug in runs:
             if slug not in known:
                 near = did_you_mean(slug, known)
-                raise Leave(f"--run {slug}: no run of this name is in the ledger.{near}", 3)
+                raise Leave(f"--run {slug}: the ledger has no such run.{near}", 3)
         broken: list[str] = []
         lines = export_lines(store, session.recorder, runs, broken)
         if output == "-":
@@ -69,7 +71,7 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
             return
         path = Path(output).expanduser()
         if path.exists():
-            raise Leave(f"-o {output}: it exists: name a new file, or move that one away", 4)
+            raise Leave(f"-o {output}: the file exists: choose a new name, or move the old file", 4)
         newest, events = store.newest(), -2
         with progress("exporting", quiet=as_json) as show, writing(path) as out:
             for line in lines:
@@ -85,8 +87,8 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
 
 def _not_importable(broken: list[str]) -> str:
     return (
-        f"the ledger is broken: {broken[0]}. All of it was written, and `ledger import` refuses "
-        "it: keep older copies, and run `watchkeeper verify`"
+        f"the ledger is broken: {broken[0]}. The export is complete, but `ledger import` "
+        "refuses it: keep older copies and run `watchkeeper verify`"
     )
 
 
@@ -95,13 +97,13 @@ def _not_importable(broken: list[str]) -> str:
 @home_option
 @json_errors
 def import_command(file: Path, home: Path, as_json: bool) -> None:
-    """Store what an export holds in this home's ledger, which must be empty or not there yet.
+    """Import an export into this home's ledger, which must be empty or missing.
 
-    The whole file is checked first, and each event's place in its chain again before it is stored.
-    An import that was cut short goes on where it was when it is given again.
+    The whole file is checked first. Each event's place in its chain is checked again before it is
+    stored. Run an interrupted import again, and it continues where it stopped.
     """
     if not file.is_file():
-        raise Leave(f"{file}: there is no such file", 4)
+        raise Leave(f"{file}: no such file", 4)
     with open_session(home, create=True) as session, views_of(session) as views:
         store = session.ledger.store
         try:
@@ -115,7 +117,7 @@ def import_command(file: Path, home: Path, as_json: bool) -> None:
             raise Leave(str(error), 3) from error
         with progress("status rows", quiet=as_json) as show:
             rebuilt = rebuild_status(store, views, HOLDER, reported=show)
-    held = f"; {count(done.known, 'event')} were there already" if done.known else ""
+    held = f"; {count(done.known, 'event')} already present" if done.known else ""
     runs = count(rebuilt.runs, "run")
     text = f"{count(done.events, 'event')} stored of {summary.events:,}, {runs}{held}"
     document = {"events": done.events, "known": done.known, "of": summary.events}
@@ -127,11 +129,11 @@ def import_command(file: Path, home: Path, as_json: bool) -> None:
 @home_option
 @json_errors
 def backup(file: Path, home: Path, as_json: bool) -> None:
-    """Copy the ledger into FILE while it is in use, and verify it.
+    """Copy the ledger into FILE while it is in use, and verify the copy.
 
-    The copy of a ledger in the home has its digest beside it, in FILE.rest. That of a ledger on
-    PostgreSQL is an archive of pg_dump, which must be installed. Keep deployment.json and
-    principals.toml of the home with it.
+    The digest of a home's ledger is written to FILE.rest. The copy of a ledger on PostgreSQL is an
+    archive of pg_dump, which must be installed. Keep the home's deployment.json and principals.toml
+    with the copy.
     """
     place = open_home(home)
     chosen = store_of(place)
@@ -157,8 +159,9 @@ def _refuse_archive(copy: Path) -> None:
     with suppress(OSError), copy.open("rb") as file:
         if file.read(5) == b"PGDMP":
             raise BackupProblem(
-                f"{copy} is of a ledger on PostgreSQL, and this home's is a file: restore it with "
-                "--store, or move it by `watchkeeper ledger export` and `ledger import`"
+                f"{copy} is a backup of a ledger on PostgreSQL, and this home's ledger is a "
+                "file: restore it with --store, or move it with `watchkeeper ledger export` "
+                "and `ledger import`"
             )
 
 
@@ -167,14 +170,14 @@ def _refuse_archive(copy: Path) -> None:
 @home_option
 @json_errors
 def restore_command(file: Path, home: Path, as_json: bool) -> None:
-    """Put a copy from `ledger backup` in the place of this home's ledger; the old one is kept.
+    """Replace this home's ledger with a copy from `ledger backup`; the old ledger is kept.
 
-    Nothing else may use the home meanwhile, nor its ledger on PostgreSQL, from any host. The views
-    are made again from the restored ledger.
+    Nothing else may use the home or its ledger on PostgreSQL meanwhile, from any host. The views
+    are rebuilt from the restored ledger.
     """
     place = open_home(home)
     if not file.expanduser().exists():
-        raise Leave(f"{file} cannot be read: there is no such file", 4)
+        raise Leave(f"{file} cannot be read: no such file", 4)
     chosen = store_of(place)
     old: Path | str | None
     rights: dict[str, object] = {}
@@ -196,7 +199,7 @@ def restore_command(file: Path, home: Path, as_json: bool) -> None:
                 (place.path / name).unlink(missing_ok=True)
     except BackupProblem as error:
         raise Leave(str(error), 3 if isinstance(error, LedgerInUse) else 4) from error
-    kept = f"; the ledger that was there is {old}" if old is not None else ""
+    kept = f"; the previous ledger is kept as {old}" if old is not None else ""
     text = f"{count(events, 'event')} restored{kept}{rights_text}\nnext: watchkeeper verify"
     document = {"events": events, "kept": str(old) if old is not None else None, **rights}
     say(as_json, document, text)
@@ -218,9 +221,9 @@ def _rights_lines(granted: Any) -> str:
         lines.append(f"rights as before for: {', '.join(granted.roles)}")
     if granted.missing:
         lines.append(
-            f"not in the copy, though others had rights on it: {', '.join(granted.missing)}"
+            f"not in the copy, although other roles had rights on it: {', '.join(granted.missing)}"
         )
     if granted.failed:
-        lines.append("these rights could not be given again; have somebody who may do it:")
+        lines.append("these rights could not be restored; ask an administrator to run:")
         lines += [f"  {statement};  -- {why}" for statement, why in granted.failed]
     return "".join(f"\n{line}" for line in lines)

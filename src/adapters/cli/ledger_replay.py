@@ -24,12 +24,12 @@ JUDGE: Judge = rejudge
 
 @click.command("replay")
 @click.argument("runs", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every run of the ledger.")
+@click.option("--all", "everything", is_flag=True, help="Replay every run of the ledger.")
 @click.option(
     "--file",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="Histories of an export instead of the home's ledger.",
+    help="Read histories from this export instead of the home's ledger.",
 )
 @click.option("--expect-same", is_flag=True, help="Exit 1 when anything differs.")
 @home_option
@@ -42,16 +42,16 @@ def replay_command(
     home: Path,
     as_json: bool,
 ) -> None:
-    """Replay RUNS through the code as it is now, and name the first difference of each.
+    """Replay RUNS with the current code, and name the first difference of each.
 
-    Compared are what followed from each check, each logbook that was pushed, and the status rows.
-    Nothing is changed. Before an upgrade, run the new version's replay on an export, or on a home
-    of its own that a backup was restored into.
+    It compares the events after each check, each pushed logbook, and the status rows. Nothing is
+    changed. Before an upgrade, run the new version's replay on an export or on a restored backup in
+    a separate home.
     """
     if not runs and not everything and file is None:
-        raise Leave("name runs, or --all of them: watchkeeper ledger replay --all", 4)
+        raise Leave("name runs, or give --all: watchkeeper ledger replay --all", 4)
     if runs and everything:
-        raise Leave("name runs, or --all of them, and not both", 4)
+        raise Leave("name runs or give --all, not both", 4)
     found: list[Difference] = []
     replayed = events = 0
     with (
@@ -63,7 +63,7 @@ def replay_command(
             replayed, events = replayed + 1, events + len(history.run)
             found += [difference] if difference is not None else []
             show(replayed, number)
-    verdict = _verdict(found) if replayed else "there is no run, so nothing was compared"
+    verdict = _verdict(found) if replayed else "the ledger has no run: nothing was compared"
     lines = [f"{count(replayed, 'run')}, {count(events, 'event')}: {verdict}"]
     lines += [
         f"  {one.run} at event {one.version}: {one.kind}: {sentence_of(one.found)}" for one in found
@@ -79,7 +79,7 @@ def replay_command(
 
 
 def _verdict(found: list[Difference]) -> str:
-    return f"{count(len(found), 'run')} would differ" if found else "the same as then"
+    return f"{count(len(found), 'run')} would differ" if found else "same result as recorded"
 
 
 @contextmanager
@@ -110,4 +110,4 @@ def _expect(runs: tuple[str, ...], known: list[str]) -> None:
     for slug in runs:
         if slug not in known:
             near = did_you_mean(slug, known)
-            raise Leave(f"{slug}: no run of this name is there.{near}", 3)
+            raise Leave(f"{slug}: no such run.{near}", 3)

@@ -33,8 +33,8 @@ def signals_option(command: Callable[Parameters, Returned]) -> Callable[Paramete
         "subscriptions",
         multiple=True,
         metavar="SUBSCRIPTION",
-        help="Read projects/P/subscriptions/S of Pub/Sub; may be given again "
-        f"(or {VARIABLE}, several separated by commas).",
+        help=f"Read projects/P/subscriptions/S of Pub/Sub; repeatable (or {VARIABLE}, "
+        "separated by commas).",
     )(command)
 
 

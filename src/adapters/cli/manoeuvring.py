@@ -25,23 +25,22 @@ from watchkeeper.services.watch.operator_requests import supersede as supersede_
 
 @click.command()
 @click.argument("contract", type=click.Path(path_type=Path))
-@click.option("--submission-id", "job", required=True, help="The job's id at its orchestrator.")
-@click.option("--note", default="", help="Where it comes from, and why it is adopted.")
+@click.option("--submission-id", "job", required=True, help="The job's id at the orchestrator.")
+@click.option("--note", default="", help="Origin of the job, and why it is adopted.")
 @home_option
 @actor_option
 @json_errors
 def adopt(
     contract: Path, job: str, note: str, home: Path, as_json: bool, principal: str | None
 ) -> None:
-    """Take a job that was launched elsewhere under CONTRACT. Only a human can.
+    """Adopt a job that was launched elsewhere under CONTRACT. Only a human can.
 
     `ray` adopts any job of its cluster that a relaunch can repeat. `local` adopts only jobs of its
-    own folder, and no process
-    that was started by hand. A refusal records no draft.
+    own folder, and no process that was started by hand. A refusal records no draft.
 
-    Its identity is held against the contract: command, variables, run id, tracker id and output
-    root, as far as the orchestrator tells. A difference refuses it, by name. From then on it is
-    watched, recovered and sealed like any other.
+    The job's identity is checked against the contract: command, variables, run id, tracker id and
+    output root. Fields that the orchestrator does not report are skipped. A difference is refused
+    by name. After that the run is watched, recovered and sealed like any other.
     """
     promised = read_contract(contract)
     with open_session(home) as session:
@@ -58,16 +57,16 @@ def adopt(
 
 @click.command()
 @click.argument("run")
-@click.option("--reason", required=True, help="Why; it is recorded as the consent's note.")
+@click.option("--reason", required=True, help="Reason, recorded as the consent's note.")
 @home_option
 @actor_option
 @json_errors
 def relaunch(run: str, reason: str, home: Path, as_json: bool, principal: str | None) -> None:
-    """End RUN's live job on purpose and relaunch from the newest complete checkpoint.
+    """Stop RUN's live job and relaunch from the newest complete checkpoint. Only a human can.
 
-    The relaunch waits for the orchestrator's word that the job ended. A run whose job has ended
-    is relaunched at once. A job that the orchestrator has lost needs a consent to `declare_lost`.
-    The relaunch rests on the approval that the run has. Only a human can.
+    The relaunch waits until the orchestrator reports that the job ended. A run whose job has ended
+    is relaunched at once. A lost job needs a consent to `declare_lost`. The relaunch uses the run's
+    current approval.
     """
     with open_session(home) as session:
         known_run(session.ledger, run)
@@ -76,7 +75,7 @@ def relaunch(run: str, reason: str, home: Path, as_json: bool, principal: str | 
         handled = handle(session, run, command)
         says = act_if_alone(session, run)
         decided = [e.data for e in handled.events if isinstance(e.data, DecisionMade)]
-        what = decided[-1].because if decided else "the job is being ended; then it is relaunched"
+        what = decided[-1].because if decided else "the job is being stopped, then relaunched"
         recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
         acks = [e.data for e in handled.events if isinstance(e.data, EscalationAcknowledged)]
         what += f"; closes {', '.join(one.question for one in acks)}" if acks else ""
@@ -86,10 +85,10 @@ def relaunch(run: str, reason: str, home: Path, as_json: bool, principal: str | 
 
 @click.command()
 @click.argument("run")
-@click.option("--to", "step", required=True, help="The checkpoint to go back to, as step-N.")
+@click.option("--to", "step", required=True, help="Checkpoint to resume from, as step-N.")
 @click.option("--reason", required=True, help="Why.")
 @click.option(
-    "--accept-bad", is_flag=True, help="Go there although its numbers are NaN; this is recorded."
+    "--accept-bad", is_flag=True, help="Accept a checkpoint with NaN values. This is recorded."
 )
 @home_option
 @actor_option
@@ -103,10 +102,10 @@ def rollback(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Plan RUN's way back to an earlier checkpoint; it takes an approval of its own.
+    """Plan RUN's rollback to an earlier checkpoint. It needs a separate approval.
 
-    Only a human can. Nothing is done before the plan that is printed is approved. Then the live
-    job is ended, every checkpoint above the step is rejected, and the run is relaunched from there.
+    Only a human can. Nothing happens until the printed plan is approved. Then the live job is
+    stopped, every later checkpoint is rejected, and the run is relaunched from that step.
     """
     wanted = step_of("--to", step)
     with open_session(home) as session:
@@ -116,18 +115,16 @@ def rollback(
             plan_rollback(session.services, known, wanted, actor, reason, accept_bad=accept_bad)
         )
         planned = handled.events[-1].data
-        assert isinstance(planned, RollbackPlanned), "a planned rollback records itself"
+        assert isinstance(planned, RollbackPlanned), "a planned rollback is always recorded"
         act_if_alone(session, run)
         plan = short(planned.digest)
         lost = sorted(s for s in known.checkpoints.validated if s > planned.step)
         above = ", ".join(f"step-{s}" for s in lost) or "none"
         text = (
-            f"{run}: plan {plan}, nothing is done before it is approved\n"
-            f"  next       {planned.plan.instance} as {planned.plan.submission_id}\n"
-            f"  from       step-{planned.step}, {planned.checkpoint}\n"
-            f"  command    {shlex.join(planned.plan.command)}\n"
-            f"  rejected   {above}\n"
-            f"  -> watchkeeper approve {run} --plan {plan}"
+            f"{run}: plan {plan}, waiting for approval\n  next       {planned.plan.instance} "
+            f"as {planned.plan.submission_id}\n  from       step-{planned.step}, "
+            f"{planned.checkpoint}\n  command    {shlex.join(planned.plan.command)}\n  "
+            f"rejected   {above}\n  -> watchkeeper approve {run} --plan {plan}"
         )
         document = {"run": run, "plan": plan, "step": planned.step, "rejects": lost}
         say(as_json, document, text)
@@ -136,17 +133,17 @@ def rollback(
 @click.command()
 @click.argument("run")
 @click.argument("contract", type=click.Path(path_type=Path))
-@click.option("--reason", required=True, help="Why the old lineage is left.")
+@click.option("--reason", required=True, help="Why the old run is superseded.")
 @home_option
 @actor_option
 @json_errors
 def supersede(
     run: str, contract: Path, reason: str, home: Path, as_json: bool, principal: str | None
 ) -> None:
-    """Close RUN in favour of the run of CONTRACT, which goes on from its checkpoint.
+    """Close RUN in favour of the run of CONTRACT, which continues from its checkpoint.
 
-    CONTRACT has a run id, tracker id and output root of its own, and names a complete checkpoint
-    of RUN under `initialize_from`. The new run is launched, and approved, like any other.
+    CONTRACT has its own run id, tracker id and output root. Its `initialize_from` names a complete
+    checkpoint of RUN. The new run is launched and approved like any other.
     """
     promised = read_contract(contract)
     with open_session(home) as session:
@@ -155,7 +152,7 @@ def supersede(
         again = isinstance(known.phase, Superseded)
         if not again and not is_free_for(session.services, promised.run):
             raise Leave(
-                f"{promised.run}: a run of this name has a history already: choose another", 3
+                f"{promised.run}: a run with this name already exists: choose another name", 3
             )
         not_refused(supersede_run(session.services, known, promised, actor, reason))
         says = act_if_alone(session, run)

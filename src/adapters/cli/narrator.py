@@ -63,7 +63,7 @@ def _narrate(tailer: Tailer, narrate: Say, is_done: Callable[[], bool]) -> None:
         except StoreFailure as error:
             # The watch sees the same failure and decides whether to end or go on.
             if not warned:
-                _LOG.warning("nothing is narrated: %s", error)
+                _LOG.warning("progress lines are off: %s", error)
             warned = True
             if not last_round:
                 clock.sleep(_LOOK_EVERY)

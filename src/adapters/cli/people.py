@@ -53,7 +53,7 @@ def note(run: str, text: str, home: Path, as_json: bool, principal: str | None) 
 def correct(
     run: str, event: int, text: str, home: Path, as_json: bool, principal: str | None
 ) -> None:
-    """Say what is true where EVENT of RUN is wrong; the old entry stays."""
+    """Correct EVENT of RUN with TEXT; the old entry stays."""
     actor = _actor(home, principal)
     _do(home, as_json, run, Correct(now=clock.now(), actor=actor, corrects=event, text=text))
 
@@ -124,7 +124,7 @@ def answer(
 
 @click.command()
 @click.argument("run")
-@click.option("--reason", default="", help="Why; needed unless --consent is given.")
+@click.option("--reason", default="", help="Reason; required without --consent.")
 @click.option("--consent", default="", metavar="NAME", help="The consent to use, such as c-1.")
 @home_option
 @actor_option
@@ -132,12 +132,12 @@ def answer(
 def stop(
     run: str, reason: str, consent: str, home: Path, as_json: bool, principal: str | None
 ) -> None:
-    """Stop RUN's live job, on record, so that nothing relaunches it.
+    """Stop RUN's live job for good and record it, so that nothing relaunches it.
 
-    A human's word is enough. Anyone else proposes it, and may stop once a human consented.
+    A human stops it directly. Anyone else proposes the stop, and may stop after a human's consent.
     """
     if not reason.strip() and not consent:
-        raise Leave("--reason: expected why the job should end, for example 'loss diverged'", 4)
+        raise Leave("--reason: expected why the job should stop, for example 'loss diverged'", 4)
     actor = _actor(home, principal)
     command = Stop(now=clock.now(), actor=actor, reason=reason, consent=consent)
     _do(home, as_json, run, command)
@@ -150,7 +150,7 @@ def stop(
 @actor_option
 @json_errors
 def abandon(run: str, reason: str, home: Path, as_json: bool, principal: str | None) -> None:
-    """Give RUN up; its record stays. Only a human can."""
+    """Abandon RUN; its record stays. Only a human can."""
     actor = _actor(home, principal)
     _do(home, as_json, run, Abandon(now=clock.now(), actor=actor, reason=reason))
 

@@ -49,8 +49,8 @@ _HOW_TO_USE = {
 @click.argument("run")
 @click.argument("action", type=click.Choice(_ACTIONS))
 @click.argument("target")
-@click.option("--reason", required=True, help="Why; a human reads it.")
-@click.option("--agree", is_flag=True, help="Consent to it at once. Only a human can.")
+@click.option("--reason", required=True, help="Reason that a human reads.")
+@click.option("--agree", is_flag=True, help="Consent to it immediately. Only a human can.")
 @home_option
 @actor_option
 @json_errors
@@ -64,7 +64,7 @@ def propose(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Propose a guarded ACTION on TARGET for RUN. Anyone may; a human consents."""
+    """Propose a guarded ACTION on TARGET for RUN. Anyone may propose; a human consents."""
     with open_session(home) as session:
         known_run(session.ledger, run)
         actor = who(session.home, principal)
@@ -85,7 +85,10 @@ def propose(
             "digest": asked.digest,
             "consent": given.consent if given is not None else None,
         }
-        text = f"proposed as {asked.proposal}; a human: watchkeeper consent {run} {asked.proposal}"
+        text = (
+            f"proposed as {asked.proposal}; a human consents with: watchkeeper consent "
+            f"{run} {asked.proposal}"
+        )
         if given is not None:
             text = f"proposed as {asked.proposal}; {_permitted(run, given)}"
         document["says"] = act_if_alone(session, run)
@@ -95,9 +98,13 @@ def propose(
 @click.command()
 @click.argument("run")
 @click.argument("proposal")
-@click.option("--digest", default="", help="Its first digits, to be sure of what you read.")
-@click.option("--for", "life", default="", metavar="DURATION", help="How long, such as 30m.")
-@click.option("--note", default="", help="Why, or under which limits.")
+@click.option(
+    "--digest",
+    default="",
+    help="First digits of the proposal's digest, to confirm what you read.",
+)
+@click.option("--for", "life", default="", metavar="DURATION", help="Validity, such as 30m.")
+@click.option("--note", default="", help="Reason or limits.")
 @home_option
 @actor_option
 @json_errors
@@ -111,7 +118,7 @@ def consent(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Permit PROPOSAL of RUN, such as p-1, once. Only a human can."""
+    """Consent to PROPOSAL of RUN, such as p-1, once. Only a human can."""
     duration = _duration(life) if life else None
     with open_session(home) as session:
         known_run(session.ledger, run)
@@ -124,7 +131,7 @@ def consent(
             life=duration,
         )
         given = _given(handle(session, run, command))
-        assert given is not None, "a consent that was taken is recorded"
+        assert given is not None, "an accepted consent is always recorded"
         document = {
             "run": run,
             "consent": given.consent,
@@ -139,13 +146,19 @@ def consent(
 @click.command()
 @click.argument("run", required=False)
 @click.argument("subject", required=False)
-@click.option("--reason", default="", help="Why it may pass; it is recorded.")
-@click.option("--until", default="", help="A time such as 2026-11-21T18:00Z, or 2h from now.")
-@click.option("--standing", is_flag=True, help="Ahead, for launches that a schedule asks for.")
+@click.option("--reason", default="", help="Reason, which is recorded.")
+@click.option(
+    "--until",
+    default="",
+    help="End of validity: a time such as 2026-11-21T18:00Z, or 2h from now.",
+)
+@click.option("--standing", is_flag=True, help="Waive in advance, for scheduled launches.")
 @click.option("--lane", type=click.Choice([lane.value for lane in Lane]), help="With --standing.")
 @click.option("--rule", default="L11", show_default=True, help="With --standing.")
-@click.option("--by-requester", default="", help="Whose launches; yours when left out.")
-@click.option("--list", "listing", is_flag=True, help="Show the standing waivers.")
+@click.option(
+    "--by-requester", default="", help="Principal whose launches are covered.  [default: you]"
+)
+@click.option("--list", "listing", is_flag=True, help="List the standing waivers.")
 @home_option
 @actor_option
 @json_errors
@@ -163,10 +176,10 @@ def waive(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Let SUBJECT pass for RUN: a launch rule that blocks, or what a seal lacks. Only a human can.
+    """Waive SUBJECT for RUN: a blocking launch rule or a missing seal item. Only a human can.
 
-    SUBJECT is a rule such as L13, or a name such as 'tracker state'. With --standing no RUN is
-    named: the waiver covers launches of a lane that one principal asks for.
+    SUBJECT is a rule such as L13, or an item such as 'tracker state'. A waiver with --standing
+    names no RUN. It covers the launches of one lane that one principal requests.
     """
     end = _moment(until) if until else None
     with open_session(home) as session:
@@ -189,7 +202,7 @@ def waive(
             name, text = given.consent, _permitted(run, given)
         else:
             name = handled.run.permits.waivers[-1].name
-            text = f"{subject} waived as {name}; go on: watchkeeper launch CONTRACT"
+            text = f"{subject} waived as {name}; next: watchkeeper launch CONTRACT"
         says = act_if_alone(session, run)
         say(as_json, {"run": run, "waiver": name, "subject": subject, "says": says}, text)
 
@@ -197,7 +210,7 @@ def waive(
 @click.command()
 @click.argument("run", required=False)
 @click.argument("name", required=False)
-@click.option("--reason", default="", help="Why; it is recorded.")
+@click.option("--reason", default="", help="Reason, which is recorded.")
 @click.option("--standing", default="", metavar="NAME", help="A standing waiver, such as sw-1.")
 @home_option
 @actor_option
@@ -211,15 +224,15 @@ def revoke(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Take back NAME of RUN: approval a-1, consent c-1, waiver w-1; or decline proposal p-1.
+    """Revoke NAME of RUN: approval a-1, consent c-1, waiver w-1; or decline proposal p-1.
 
-    Only a human can. What runs already goes on: `watchkeeper stop RUN` ends it.
+    Only a human can. A job that already runs continues: `watchkeeper stop RUN` stops it.
     """
     with open_session(home) as session:
         actor = who(session.home, principal)
         if standing:
             if run or name:
-                raise Leave("--standing: expected no RUN and NAME beside it", 4)
+                raise Leave("--standing: expected no RUN and no NAME", 4)
             taken_back = RevokeStandingWaiver(
                 now=clock.now(), actor=actor, name=standing, reason=reason
             )
@@ -256,12 +269,12 @@ def _grant_standing(
         until=until,
     )
     granted = _ask_people(session, command)
-    assert isinstance(granted, StandingWaiverGranted), "a waiver that was taken is recorded"
+    assert isinstance(granted, StandingWaiverGranted), "an accepted waiver is always recorded"
     document = granted.model_dump(mode="json")
-    whose = f"{granted.lane.value} launches that {granted.requester} asks for"
+    whose = f"{granted.lane.value} launches requested by {granted.requester}"
     text = f"{granted.rule} waived as {granted.waiver} for {whose}, until {_minute(granted.until)}"
     back = f"watchkeeper revoke --standing {granted.waiver}"
-    say(as_json, document, f"{text}; to take it back: {back}")
+    say(as_json, document, f"{text}; to revoke it: {back}")
 
 
 def _ask_people(session: Session, command: PeopleCommand) -> object:

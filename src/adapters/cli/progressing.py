@@ -50,29 +50,31 @@ class _Query(BaseModel):
     @model_validator(mode="after")
     def _one_of_both(self) -> "_Query":
         if (self.line is None) == (self.text is None):
-            raise ValueError('expected "line" or "text", one of the two')
+            raise ValueError('expected either "line" or "text"')
         return self
 
 
 @click.command()
 @log_argument
-@lines_option('Many: one {"id", "line"} or {"id", "text"} on each line; one answer on each line.')
+@lines_option('Read one {"id", "line"} or {"id", "text"} per line; print one answer per line.')
 @json_errors
 def progress(log: Path | None, lines: Path | None) -> None:
-    """Read how far training is from the lines that training frameworks print.
+    """Read training progress from the lines that training frameworks print.
 
-    FILE is a log, `-` standard input: each line that says something is answered, its id is its
-    number. With --jsonl every line is answered, of a text the newest line that says something. It
-    needs no home and changes nothing.
+    FILE is a log, `-` standard input. Each line that shows progress is answered under its line
+    number. With --jsonl every item is answered, a text by its newest line that shows progress. The
+    command needs no home and changes nothing.
 
-    Each answer has id, step, uncertainty, maximum, maximum_exact, loss, rate (steps a second),
-    phase (not_started, training, evaluation) and format; what is not shown is null; epoch where one
-    is shown, in_epoch where step and maximum begin anew with each. A rounded bar
-    carries its uncertainty, and a maximum is what a bar shows, never the final step. A line that
-    cannot be read is told on standard error, the others are answered, and the exit code is 4.
+    Each answer has id, step, uncertainty, maximum, maximum_exact, loss, rate (steps per second),
+    phase (not_started, training, evaluation) and format. A missing value is null. It has epoch if
+    the line shows one, and in_epoch if step and maximum restart with each epoch. A rounded bar
+    carries its uncertainty. A maximum is what a bar shows, never the final step.
+
+    Unreadable lines are reported on standard error. The other lines are answered, and the exit code
+    is 4.
     """
     if (log is None) == (lines is None):
-        hint = "many lines by --jsonl FILE; --jsonl alone reads standard input"
+        hint = "for many lines use --jsonl FILE; --jsonl alone reads standard input"
         raise Leave(f"give either a log FILE, or {hint}", 4)
     with ExitStack() as stack:
         if log is not None:
@@ -94,7 +96,7 @@ def _answer(line: bytes) -> dict[str, Any]:
         problem = f"{place}: {said}" if place else said
         raise BadLine(f"{problem}; {_EXPECTED}") from error
     text = asked.line if asked.line is not None else asked.text
-    assert text is not None, "one of the two is there"
+    assert text is not None, "exactly one of both is given"
     bars = bare_maxima(tuple(text.splitlines()), None)
     return _row(asked.id, newest_line(text, bars))
 

@@ -20,20 +20,34 @@ _MEMBER = re.compile(r"(?:serviceAccount|user|group|principal|principalSet):\S+"
 
 @click.group()
 def setup() -> None:
-    """Prepare the outside so that its signals reach watchkeeper; no home is needed."""
+    """Set up cloud services that send signals to watchkeeper; no home is needed."""
 
 
 @setup.command()
-@click.option("--project", required=True, help="The project's id.")
-@click.option("--plan", "planning", is_flag=True, help="Show what is needed and why.")
-@click.option("--apply", "applying", is_flag=True, help="Make what is missing; change nothing.")
-@click.option("--commands", is_flag=True, help="With --plan: only the commands, for a shell.")
-@click.option("--bucket", "buckets", multiple=True, help="With checkpoints; may be given again.")
-@click.option("--prefix", "prefixes", multiple=True, help="Of objects in each bucket; again too.")
-@click.option("--account", default="", help="Whom the watch runs as: serviceAccount:NAME@...")
-@click.option("--name", default="watchkeeper", show_default=True, help="All names begin with it.")
-@click.option("--location", default="us-central1", show_default=True, help="Of the Scheduler job.")
-@click.option("--schedule", default="*/15 * * * *", show_default=True, help="Of the Scheduler job.")
+@click.option("--project", required=True, help="Id of the Google Cloud project.")
+@click.option(
+    "--plan", "planning", is_flag=True, help="Show the required resources and their purpose."
+)
+@click.option(
+    "--apply", "applying", is_flag=True, help="Create missing resources; change no existing one."
+)
+@click.option("--commands", is_flag=True, help="With --plan: print only shell commands.")
+@click.option("--bucket", "buckets", multiple=True, help="Bucket with checkpoints; repeatable.")
+@click.option(
+    "--prefix", "prefixes", multiple=True, help="Prefix of objects in each bucket; repeatable."
+)
+@click.option(
+    "--account", default="", help="Account that the watch runs as: serviceAccount:NAME@..."
+)
+@click.option(
+    "--name", default="watchkeeper", show_default=True, help="Prefix of all resource names."
+)
+@click.option(
+    "--location", default="us-central1", show_default=True, help="Location of the Scheduler job."
+)
+@click.option(
+    "--schedule", default="*/15 * * * *", show_default=True, help="Schedule of the Scheduler job."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @json_errors
 def gcp(
@@ -49,10 +63,10 @@ def gcp(
     schedule: str,
     as_json: bool,
 ) -> None:
-    """Plan or make topics, subscriptions, sinks, notifications, channel, tick and rights.
+    """Plan or create topics, subscriptions, sinks, notifications, channel, tick and rights.
 
-    --apply makes topics and subscriptions itself; for the rest it shows and runs gcloud, and where
-    gcloud is not installed it prints the commands. Exit 1 when something failed or differs.
+    --apply creates topics and subscriptions itself. For the rest it shows and runs gcloud commands,
+    or prints them if gcloud is not installed. Exit 1 when a resource failed or differs.
     """
     if planning is applying:
         raise Leave("give either --plan, which changes nothing, or --apply", 4)
@@ -76,7 +90,8 @@ def _check(settings: Settings) -> None:
     rules = [
         ("--project", (settings.project,), _PROJECT, "a project's id, such as my-project-123"),
         ("--name", (settings.name,), _NAME, "small letters, digits and -, such as watchkeeper"),
-        ("--bucket", settings.buckets, _BUCKET, "a bucket's name; what lies in it is --prefix"),
+        ("--bucket", settings.buckets, _BUCKET, ("a bucket's name; give a path inside it "
+                                                 "with --prefix")),
         ("--account", (settings.account,) if settings.account else (), _MEMBER,
          "such as serviceAccount:NAME@PROJECT.iam.gserviceaccount.com"),
     ]  # fmt: skip
@@ -85,10 +100,13 @@ def _check(settings: Settings) -> None:
             if not form.fullmatch(value):
                 raise Leave(f"{option} {value}: expected {expected}", 4)
     if settings.prefixes and not settings.buckets:
-        raise Leave("--prefix names objects of a bucket: add --bucket", 4)
+        raise Leave("--prefix needs a bucket: add --bucket", 4)
     for prefix in settings.prefixes:
         if prefix.startswith(("/", "gs://")) or '"' in prefix:
-            raise Leave(f"--prefix {prefix}: expected such as checkpoints/, without its bucket", 4)
+            raise Leave(
+                f"--prefix {prefix}: expected a prefix without its bucket, such as checkpoints/",
+                4,
+            )
 
 
 def _apply(settings: Settings, as_json: bool) -> None:
@@ -110,14 +128,21 @@ def _apply(settings: Settings, as_json: bool) -> None:
     numbers = {state: states.count(state) for state in dict.fromkeys(states)}
     lines: list[str] = []
     if to_run:
-        lines += ["", "NOT made: there is no gcloud here, or Pub/Sub is an emulator. To be run:"]
+        lines += [
+            "",
+            "NOT created: gcloud is missing, or Pub/Sub is an emulator. Run these commands:",
+        ]
         lines += to_run
         lines.append("")
     lines.append(", ".join(f"{number} {state}" for state, number in numbers.items()))
     if "differs" in states:
-        lines.append("What differs is left as it is: change it, or take another --name")
+        lines.append(
+            "Resources that differ were not changed: change them, or choose another --name"
+        )
     if "failed" in states:
-        lines.append(f"{count(states.count('failed'), 'resource')} failed: mend it and apply again")
+        lines.append(
+            f"{count(states.count('failed'), 'resource')} failed: fix the cause and apply again"
+        )
     document = {"project": settings.project, "resources": rows, "to_run": to_run}
     say(as_json, document, "\n".join(lines))
     if {"failed", "differs"} & set(states):

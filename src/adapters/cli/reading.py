@@ -59,18 +59,37 @@ class _Wanted:
 
 @click.command()
 @click.argument("run")
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out events up to this.")
-@click.option("--last", type=click.IntRange(min=1), default=None, help="Only the newest so many.")
+@click.option(
+    "--after", type=click.IntRange(min=0), default=0, help="Skip events up to this number."
+)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Show only this many of the newest events.",
+)
 @click.option(
     "--type",
     "types",
     multiple=True,
     metavar="GLOB",
-    help="Only these types, such as 'run.finding_*'; repeatable. See `schema events`.",
+    help="Print only these event types, such as 'run.finding_*'; repeatable. See `schema events`.",
 )
-@click.option("--since", default=None, metavar="TIME|AGE", help="Such as 2026-11-21T04:00 or 2h.")
-@click.option("--until", default=None, metavar="TIME|AGE", help="As --since.")
-@click.option("--errors", is_flag=True, help="Only failures, findings, questions and refusals.")
+@click.option(
+    "--since",
+    default=None,
+    metavar="TIME|AGE",
+    help="Show events from this time or age on, such as 2026-11-21T04:00 or 2h.",
+)
+@click.option(
+    "--until",
+    default=None,
+    metavar="TIME|AGE",
+    help="Show events up to this time or age, as --since.",
+)
+@click.option(
+    "--errors", is_flag=True, help="Show only failures, findings, questions and refusals."
+)
 @click.option("--follow", is_flag=True, help="Print new events until Ctrl-C.")
 @home_option
 @server_option
@@ -90,8 +109,8 @@ def events(
 ) -> None:
     """List RUN's events, one line each, oldest first. Several checkpoints in a row are one line.
 
-    With --json each has its data, too, as `schema events` describes it. A check has some 5 kB, so
-    take a long history with --after and --last, or one event a line with `subscribe --run RUN`.
+    With --json each event includes its data, as `schema events` describes it. A check has about 5
+    kB. For a long history use --after and --last, or `subscribe --run RUN` for one event per line.
     """
     if follow and (server or as_json):
         raise Leave(f"--follow prints text of a home; for programs: subscribe --run {run}", 4)
@@ -157,7 +176,13 @@ def _list(
 
 @click.command()
 @click.argument("run")
-@click.option("--at", "moment", default=None, metavar="SEQ|TIME", help="As it stood then.")
+@click.option(
+    "--at",
+    "moment",
+    default=None,
+    metavar="SEQ|TIME",
+    help="Print the logbook at this event or time.",
+)
 @home_option
 @json_errors
 def logbook(run: str, moment: str | None, home: Path, as_json: bool) -> None:

@@ -36,7 +36,7 @@ def server_option(command: Callable[Parameters, Returned]) -> Callable[Parameter
         default=None,
         metavar="URL",
         callback=_unless_a_home_is_named,
-        help="Ask `watchkeeper serve` there instead of a home (or WATCHKEEPER_SERVER).",
+        help="Ask `watchkeeper serve` at this URL, not a home (or WATCHKEEPER_SERVER).",
     )(command)
 
 
@@ -48,5 +48,5 @@ def _unless_a_home_is_named(
     source = ctx.get_parameter_source(parameter.name)
     named = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
     if value and named and source is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--server and --home exclude each other: name one of them")
+        raise click.UsageError("--server and --home exclude each other: give one of them")
     return None if named else value or None

@@ -15,7 +15,7 @@ from watchkeeper.projections.published.schemas import event_schema
 
 @click.group()
 def schema() -> None:
-    """Print what events and observations look like, for programs; no home is needed."""
+    """Print the schemas of events and observations, for programs; no home is needed."""
 
 
 @schema.command()
@@ -23,10 +23,10 @@ def schema() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print every type with its JSON Schema.")
 @json_errors
 def events(name: str | None, as_json: bool) -> None:
-    """List the types of events, or print the JSON Schema of one.
+    """List the event types, or print the JSON Schema of one.
 
-    A schema describes the data of a CloudEvent. Within a version fields are only added; readers
-    ignore those that they do not know.
+    A schema describes the data of a CloudEvent. A version only ever gains fields. Readers ignore
+    fields that they do not know.
     """
     if name is not None:
         click.echo(json.dumps(event_schema(_topic(name)), indent=2, ensure_ascii=False))
@@ -39,7 +39,7 @@ def events(name: str | None, as_json: bool) -> None:
 
 @schema.command()
 def observation() -> None:
-    """Print the JSON Schema of an observation: what a check reads, and what `judge` takes."""
+    """Print the JSON Schema of an observation, which a check reads and `judge` takes."""
     made = load("observation_schema", "observation_schema")()
     click.echo(json.dumps(made, indent=2, ensure_ascii=False))
 
@@ -58,4 +58,4 @@ def _topic(name: str) -> str:
         return known[name]
     near = near_names(name, known)
     hint = f"did you mean {', '.join(near)}?" if near else "see `watchkeeper schema events`"
-    raise Leave(f"--type {name}: there is no such event; {hint}", 4)
+    raise Leave(f"--type {name}: no such event type; {hint}", 4)

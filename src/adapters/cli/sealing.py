@@ -42,11 +42,11 @@ from watchkeeper.services.watch.operator_requests import verify_milestone
     "--waive",
     multiple=True,
     metavar="NAME",
-    help="Seal although this is missing, such as 'tracker state'; needs a human's consent.",
+    help="Seal without this item, such as 'tracker state'; needs a human's consent.",
 )
-@click.option("--reason", default="", help="Why it may be missing; needed with --waive.")
+@click.option("--reason", default="", help="Why the item may be missing; required with --waive.")
 @click.option(
-    "--milestone", default="", metavar="step-N", help="Tag this checkpoint of a run that goes on."
+    "--milestone", default="", metavar="step-N", help="Tag this checkpoint of a running run."
 )
 @home_option
 @actor_option
@@ -60,15 +60,17 @@ def seal(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Verify a finished RUN and seal it with a pushed tag; what is missing blocks it by name.
+    """Verify a finished RUN and seal it with a pushed tag. Missing items block it by name.
 
-    A stopped run is sealed only where a human waives its successful end. With --milestone the run
-    goes on: phase and watch stay as they are.
+    A stopped run is sealed only if a human waives its successful end. With --milestone the run
+    continues: phase and watch do not change.
     """
     if waive and milestone:
-        raise Leave("--waive is for a seal; a milestone is sealed whole or not at all", 4)
+        raise Leave("--waive needs a seal; a milestone cannot be sealed with missing items", 4)
     if waive and not reason.strip():
-        raise Leave("--reason: expected why it may be missing, since it is recorded", 4)
+        raise Leave(
+            "--reason: expected why the item may be missing, because the reason is recorded", 4
+        )
     if milestone:
         _seal_milestone(run, step_of("--milestone", milestone), home, as_json, principal)
         return
@@ -94,12 +96,12 @@ def _seal_milestone(run: str, step: int, home: Path, as_json: bool, principal: s
         actor = who(session.home, principal)
         handled = not_refused(verify_milestone(session.services, known, step, actor))
         contract = handled.run.contract
-        assert contract is not None, "a run past its first event has a contract"
+        assert contract is not None, "every run has a contract after its first event"
         tag = milestone_tag(contract, step)
         says = act_if_alone(session, run)
         pushed = tag in session.ledger.effects(run).milestones
         document = {"run": run, "milestone": step, "tag": tag, "pushed": pushed, "says": says}
-        where = "pushed" if pushed else "verified, its tag is not pushed yet"
+        where = "pushed" if pushed else "verified, but its tag is not pushed yet"
         say(as_json, document, f"{run}: milestone step-{step} {where} as {tag}; {says}")
 
 
@@ -109,8 +111,8 @@ def _seal_milestone(run: str, step: int, home: Path, as_json: bool, principal: s
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Use at most N processes; the default is the cores at hand, at most 8. A small ledger "
-    "needs one.",
+    help="Use at most N processes. The default is the number of cores, at most 8. A small "
+    "ledger needs one.",
 )
 @home_option
 @json_errors
@@ -141,7 +143,7 @@ def verify(offline: bool, jobs: int | None, home: Path, as_json: bool) -> None:
     lines += [f"  unchecked  {reason}" for reason in unchecked]
     lines += [f"  note       {note}" for note in notes]
     if offline:
-        lines.append("  note       remotes were not asked (--offline)")
+        lines.append("  note       remotes were not compared (--offline)")
     say(as_json, document, "\n".join(lines))
     if report.exit_code:
         leave_quietly(report.exit_code)
@@ -179,8 +181,9 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
     report.notes += [
         Problem(
             Kind.STORE,
-            detail=f"{what}: the server had no connection left for "
-            f"{count(number, 'process', 'processes')} of {jobs}; fewer did all",
+            detail=f"{what}: the server had no free connection for "
+            f"{count(number, 'process', 'processes')} of {jobs}; the others did the "
+            "work",
         )
         for what, number in without.items()
     ]

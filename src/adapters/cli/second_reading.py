@@ -31,8 +31,8 @@ def second_reader_options(
         default="",
         envvar=VARIABLE,
         metavar="COMMAND",
-        help="Ask this program, such as one that asks a language model, for hypotheses about each "
-        f"end; no rule reads them (or {VARIABLE}).",
+        help="Program that suggests causes of each failure, such as a language model's "
+        f"client; no rule reads them (or {VARIABLE}).",
     )
     limit = click.option(
         "--second-reader-limit",
@@ -41,7 +41,7 @@ def second_reader_options(
         show_default=True,
         envvar=LIMIT_VARIABLE,
         metavar="DURATION",
-        help=f"How long it may take, 1s to 25s (or {LIMIT_VARIABLE}).",
+        help=f"Time limit of the second reader, 1s to 25s (or {LIMIT_VARIABLE}).",
     )
     return program(limit(command))
 

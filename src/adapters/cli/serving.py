@@ -63,12 +63,12 @@ class _Turns(threading.Event):
     default=LISTEN_DEFAULT,
     show_default=True,
     metavar="HOST:PORT",
-    help="Where to listen; port 0 takes any free one.",
+    help="Address to listen on; port 0 takes any free port.",
 )
 @click.option(
     "--allow-remote",
     is_flag=True,
-    help="Listen beyond this machine: anyone who reaches the port can read all runs.",
+    help="Listen beyond this machine. Anyone who reaches the port can read all runs.",
 )
 @publish_option
 @signals_option
@@ -87,16 +87,17 @@ def serve(
 ) -> None:
     """Watch all runs of the home, as `watch` does, and answer RPCs, until Ctrl-C.
 
-    `status`, `events` and `ack` ask it with --server URL. GET /healthz answers 200 while the watch
-    goes round, no run's monitor is stale, no effect is late, every target of --publish takes its
-    events and every view follows the ledger, else 503 with the reasons.
+    `status`, `events` and `ack` use the server with --server URL. GET /healthz answers 200 when all
+    is well, else 503 with the reasons. All is well when the watch makes its rounds, no monitor is
+    stale, no effect is late, every --publish target accepts events, and every view follows the
+    ledger.
     """
     host, port = _place(listen)
     if not is_loopback(host) and not allow_remote:
         raise Leave(
-            f"--listen {listen}: expected a loopback address such as 127.0.0.1: names are taken "
-            "on trust, so anyone who reaches the port can read all runs. Add --allow-remote where "
-            "your network keeps others out",
+            f"--listen {listen}: expected a loopback address such as 127.0.0.1: anyone who "
+            "reaches the port can read all runs under any name. Add --allow-remote if your "
+            "network keeps others out",
             4,
         )
     targets = chosen(publish)
@@ -111,7 +112,7 @@ def serve(
         service = Service(session)
         answer = application(service, _problems(session, turns.last), remote=not is_loopback(host))
         with viewed(session), published(session, targets), served(answer, listener, turns):
-            text = f"serving {url}; watching all runs of {session.home.path}; Ctrl-C ends"
+            text = f"serving {url}; watching all runs of {session.home.path}; Ctrl-C stops it"
             say(as_json, {"url": url, "home": str(session.home.path)}, text)
             services = replace(session.services, reader=reader)
             watcher = Watcher(services, holder_of(session.home, "watchkeeper"), session.home)
@@ -121,7 +122,9 @@ def serve(
             finally:
                 service.close()
         if not stop.is_set():
-            raise Leave(f"the server at {url} ended by itself: see {session.home.watch_log}", 2)
+            raise Leave(
+                f"the server at {url} stopped unexpectedly: see {session.home.watch_log}", 2
+            )
     if not as_json:
         click.echo("the server and its watch have ended")
 
@@ -139,7 +142,7 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        hint = "take another port with --listen, or 0 for any free one"
+        hint = "choose another port with --listen, or 0 for any free port"
         raise Leave(f"{host}:{port} cannot be listened on ({error.strerror}): {hint}", 2) from error
 
 
@@ -154,7 +157,7 @@ def _problems(session: Session, last: clock.Timer) -> Callable[[], list[str]]:
     def problems() -> list[str]:
         found: list[str] = []
         if last.elapsed() > TURN_MAX:
-            found.append(f"the watch has not gone round for {elapsed(last.elapsed())}")
+            found.append(f"the watch has not completed a round for {elapsed(last.elapsed())}")
         try:
             seen = fleet(session.ledger.store.status_rows(), clock.now())
         except Exception as error:  # noqa: BLE001 - Whatever it is, the service is not well.

@@ -20,31 +20,31 @@ _ROWS = (
         "`ledger.db` in the home",
     ),
     (
-        "folders of a repository that may hold logbooks",
+        "repository folders that may hold logbooks",
         "--logbook-folder FOLDER",
         "",
         "`logbook_folders` in `deployment.json`, by `init`",
         f"`{LOGBOOK_FOLDER}` alone",
     ),
     ("who acts", "--as PRINCIPAL", PRINCIPAL_VARIABLE, "", "the OS user"),
-    ("where events are published to", "--publish TARGET", "WATCHKEEPER_PUBLISH", "", "nowhere"),
+    ("where events are published", "--publish TARGET", "WATCHKEEPER_PUBLISH", "", "nowhere"),
     ("where signals come from", "--signals SUBSCRIPTION", "WATCHKEEPER_SIGNALS", "", "nowhere"),
     (
-        "who is asked for hypotheses about an end",
+        "program that suggests causes of a failure",
         "--second-reader COMMAND",
         READER_VARIABLE,
         "",
         "nobody",
     ),
     (
-        "how long it may take",
+        "its time limit",
         "--second-reader-limit DURATION",
         READER_LIMIT_VARIABLE,
         "",
         f"`{LIMIT_DEFAULT}`",
     ),
-    ("which server is asked", "--server URL", "WATCHKEEPER_SERVER", "", "none: the home is"),
-    ("the token for writes to it", "", TOKEN_VARIABLE, "", "`rpc-token` in the home here"),
+    ("server to ask", "--server URL", "WATCHKEEPER_SERVER", "", "the home, without a server"),
+    ("token for writes to the server", "", TOKEN_VARIABLE, "", "`rpc-token` in the home"),
 )
 
 

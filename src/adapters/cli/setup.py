@@ -61,17 +61,17 @@ _BUSY_S = 5.0
 
 @click.command()
 @home_option
-@click.option("--human", multiple=True, help="List this principal as a human; may be given again.")
+@click.option("--human", multiple=True, help="List this principal as a human; repeatable.")
 @click.option(
     "--logbook-folder",
     "folders",
     multiple=True,
     metavar="FOLDER",
-    help="Allow logbooks below this folder of a repository; may be given again.",
+    help="Allow logbooks below this repository folder; repeatable.",
 )
 @json_errors
 def init(home: Path, as_json: bool, human: tuple[str, ...], folders: tuple[str, ...]) -> None:
-    """Make a home: ledger, principals, folders. At a terminal, list the OS user as a human."""
+    """Create a home: ledger, principals, folders. At a terminal, list the OS user as a human."""
     place = home.expanduser().absolute()
     on_file = not store_named(home) and not store_of_home(place, None, {})
     if on_file and (found := found_remains(place)):
@@ -81,7 +81,7 @@ def init(home: Path, as_json: bool, human: tuple[str, ...], folders: tuple[str, 
     for listed in human or ((getpass.getuser(),) if sys.stdin.isatty() else ()):
         add_human(made.principals, listed)
     humans = [n for n, p in read_principals(made.principals).items() if p.kind == "human"]
-    hint = "" if humans else "\nNobody is listed as human yet: watchkeeper init --human NAME"
+    hint = "" if humans else "\nNo human is listed yet: watchkeeper init --human NAME"
     say(
         as_json,
         {
@@ -100,9 +100,9 @@ def init(home: Path, as_json: bool, human: tuple[str, ...], folders: tuple[str, 
 @actor_option
 @json_errors
 def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> None:
-    """Say whether this home is well: tools, ledger, watch, late effects. Exit 1 when not.
+    """Check this home: tools, ledger, watch, late effects. Exit 1 when something is wrong.
 
-    A ledger that cannot be used is not well, whatever the reason: `verify` tells 1, broken, from 2,
+    An unusable ledger fails the check for any reason. `verify` distinguishes 1, broken, from 2,
     cannot tell.
     """
     checks: list[tuple[str, bool, str]] = []
@@ -117,7 +117,9 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     checks.append(("private", private, hint))
     people = read_principals(place.principals)
     humans = [name for name, found in people.items() if found.kind == "human"]
-    hint = ", ".join(humans) or "none: nobody can approve; watchkeeper init --human NAME"
+    hint = ", ".join(humans) or (
+        "no human is listed, so nobody can approve: watchkeeper init --human NAME"
+    )
     checks.append(("humans", bool(humans), hint))
     chosen = store_of(place)
     where = name_of_ledger(place)
@@ -175,9 +177,10 @@ def _made_ledger(home: Home) -> tuple[Home, str]:
                 there = opened.store.newest()
             if there > newest:
                 raise Leave(
-                    f"{home.path}: its ledger has {count(there, 'event')}, the one that --store or "
-                    f"{VARIABLE} names has {newest}. Nothing was changed. Move them first: "
-                    "`watchkeeper ledger export`, then `watchkeeper --store URL ledger import`.",
+                    f"{home.path}: its ledger has {count(there, 'event')}, the one named by "
+                    f"--store or {VARIABLE} has {newest}. Nothing was changed. Move them "
+                    "first: `watchkeeper ledger export`, then `watchkeeper --store URL "
+                    "ledger import`.",
                     3,
                 )
         home = keep_store(home, kept)
@@ -228,7 +231,7 @@ def _not_tried(session: ReadSession, seen: Fleet) -> list[str]:
         event = decode(first.stream, first.version, first.topic, first.state)
         age = clock.now() - event.envelope.recorded_at
         if age > LATE_AFTER:
-            found.append(f"{view.run}: logbook asked for {elapsed(age)} ago, not tried yet")
+            found.append(f"{view.run}: logbook push requested {elapsed(age)} ago, not tried yet")
     return found
 
 
@@ -269,15 +272,15 @@ def _box_checks(session: ReadSession) -> list[tuple[str, bool, str]]:
     try:
         box = session.ledger.box()
     except Undecodable as error:
-        return [("signals", False, f"what no run has cannot be read: {error}")]
+        return [("signals", False, f"unbound signals cannot be read: {error}")]
     found: list[tuple[str, bool, str]] = []
     if box.quarantined:
         messages = count(len(box.quarantined), "message")
         found.append(("signals", True, f"{messages} in quarantine: watchkeeper signals quarantine"))
     if box.kept:
         kept, few = count(len(box.kept), "signal"), len(box.kept) <= KEPT_MAX
-        says = f"{kept} that no run has: watchkeeper signals unbound"
-        more = "" if few else f"; only the newest {KEPT_MAX} are tried again"
+        says = f"{kept} without a run: watchkeeper signals unbound"
+        more = "" if few else f"; only the newest {KEPT_MAX} are retried"
         found.append(("signals", few, says + more))
     return found
 
@@ -296,5 +299,5 @@ def _ledger_problem(path: Path) -> str:
     except sqlite3.Error as error:
         # Not every error is damage. On a full disk SQLite cannot read, but nothing is lost.
         return str(failure(error, path, "read"))
-    advice = "run `watchkeeper verify`, and restore the ledger from a backup"
+    advice = "run `watchkeeper verify` and restore the ledger from a backup"
     return "" if said == "ok" else f"{path} is damaged ({said}): {advice}"

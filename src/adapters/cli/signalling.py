@@ -53,19 +53,19 @@ _STORED = (Outcome.RECORDED, Outcome.LATE, Outcome.KEPT, Outcome.QUARANTINED)
 
 @click.group()
 def signals() -> None:
-    """Show what the outside says happened; bind, replay or feed signals by hand."""
+    """Show the signals of outside services; bind, replay or take signals by hand."""
 
 
 signals.add_command(dismiss)
 
 
 @signals.command("list")
-@click.option("--run", default=None, metavar="RUN", help="Only this run's.")
+@click.option("--run", default=None, metavar="RUN", help="Only signals of this run.")
 @click.option("--last", type=click.IntRange(min=1), default=20, show_default=True)
 @home_option
 @json_errors
 def list_signals(run: str | None, last: int, home: Path, as_json: bool) -> None:
-    """List the newest signals that were bound to runs, oldest first."""
+    """List the newest signals bound to runs, oldest first."""
     with open_session(home) as session:
         if run is not None:
             known_run(session.ledger, run)
@@ -110,16 +110,16 @@ def _cells(row: Row) -> tuple[str, ...]:
 @home_option
 @json_errors
 def unbound(last: int, home: Path, as_json: bool) -> None:
-    """List the signals that led to no run, or to several; they are tried again by themselves."""
+    """List signals that match no run, or several. They are retried automatically."""
     with open_session(home) as session:
         every = kept_rows(session.ledger.box())
     rows = every[-last:]
-    lines = [f"{count(len(every), 'signal')} that no run has"]
+    lines = [f"{count(len(every), 'signal')} without a run"]
     if rows:
         heads = ("name", "happened", "why", "source", "says")
         lines += table(heads, [_kept_cells(row) for row in rows])
         if len(rows) < len(every):
-            lines.append(f"  and {len(every) - len(rows)} older ones: --last {len(every)}")
+            lines.append(f"  and {len(every) - len(rows)} older: --last {len(every)}")
         lines.append("bind one: watchkeeper signals bind NAME RUN")
     say(as_json, {"unbound": rows, "kept": len(every)}, "\n".join(lines))
 
@@ -143,23 +143,23 @@ def _kept_cells(row: Row) -> tuple[str, ...]:
 @actor_option
 @json_errors
 def bind(name: str, run: str, home: Path, as_json: bool, principal: str | None) -> None:
-    """Bind the kept signal NAME, as `signals unbound` names it, to RUN. Only a human can."""
+    """Bind the kept signal NAME, listed by `signals unbound`, to RUN. Only a human can."""
     with open_session(home) as session:
         known_run(session.ledger, run)
         actor = human(session, principal)
         found = meant(session.ledger.box(), name)
         if len(found) != 1:
-            says = "several kept signals are meant" if found else "no such signal is kept"
-            hint = "`watchkeeper signals unbound` names those that are, with --json in full"
+            says = "several kept signals match" if found else "no kept signal has this name"
+            hint = "list kept signals with `watchkeeper signals unbound`; --json shows full names"
             raise Leave(f"{visible(name)}: {says}; {hint}", 3)
         [name] = found
         outcome = inbox_of(session).bind_by_hand(name, run, actor)
         if isinstance(outcome, Refused):
             raise refusal(outcome)
         says = {
-            Outcome.RECORDED: f"{visible(name)} now stands in the history of {run}",
-            Outcome.LATE: f"{run} is over: {visible(name)} is kept beside its history",
-        }.get(outcome, f"{run} knows this already, or something newer about the same subject")
+            Outcome.RECORDED: f"{visible(name)} is now in the history of {run}",
+            Outcome.LATE: f"{run} is over: {visible(name)} is kept outside its history",
+        }.get(outcome, f"{run} already has this signal, or a newer one about the same subject")
         say(as_json, {"signal": name, "run": run, "outcome": outcome.value}, says)
 
 
@@ -167,7 +167,7 @@ def bind(name: str, run: str, home: Path, as_json: bool, principal: str | None) 
 @home_option
 @json_errors
 def quarantine(home: Path, as_json: bool) -> None:
-    """List the messages that could not be read; their bytes are kept."""
+    """List the messages that could not be read. Their bytes are kept."""
     with open_session(home) as session:
         rows = quarantine_rows(session.ledger.box())
     lines = [f"{count(len(rows), 'message')} in quarantine"]
@@ -189,21 +189,21 @@ def quarantine(home: Path, as_json: bool) -> None:
 
 @signals.command()
 @click.argument("name", required=False)
-@click.option("--all", "everything", is_flag=True, help="Each message in quarantine.")
+@click.option("--all", "everything", is_flag=True, help="Replay every message in quarantine.")
 @home_option
 @actor_option
 @json_errors
 def replay(
     name: str | None, everything: bool, home: Path, as_json: bool, principal: str | None
 ) -> None:
-    """Read the quarantined message NAME again, after a fix. Exit 1 when it still cannot be read."""
+    """Read the quarantined message NAME again after a fix. Exit 1 if it still cannot be read."""
     if (name is None) is not everything:
-        raise Leave("name one, such as quarantine-3, or give --all", 4)
+        raise Leave("name a message, such as quarantine-3, or give --all", 4)
     with open_session(home) as session:
         actor = who(session.home, principal)
         quarantined = session.ledger.box().quarantined
         if name is not None and name not in quarantined:
-            hint = "`watchkeeper signals quarantine` names those that are"
+            hint = "list messages with `watchkeeper signals quarantine`"
             raise Leave(f"{visible(name)}: no such message is in quarantine; {hint}", 3)
         chosen = [one for one in quarantined.values() if name in (None, one.quarantine)]
         rows = _replayed(session, chosen, actor)
@@ -219,7 +219,7 @@ def _replayed(session: Session, chosen: list[MessageQuarantined], actor: Actor) 
     for one in chosen:
         message = _as_kept(session, one)
         if message is None:
-            says = "its bytes are gone from evidence/, so it cannot be read again"
+            says = "its bytes are missing from evidence/, so it cannot be read again"
             rows.append({"quarantine": one.quarantine, "outcome": "gone", "says": says})
             continue
         outcome = inbox.replay(one.quarantine, message, actor)
@@ -253,8 +253,8 @@ def _as_kept(session: Session, one: MessageQuarantined) -> Delivery | None:
 def take(file: Path, home: Path, as_json: bool) -> None:
     """Take in the messages of FILE (- for standard input): JSON in Pub/Sub's REST form.
 
-    One message, a list, or one message in each line: {"message": {"data": "<base64>",
-    "attributes": {...}, "messageId": "...", "publishTime": "..."}}. What is known changes nothing.
+    FILE has one message, a list, or one message per line: {"message": {"data": "<base64>",
+    "attributes": {...}, "messageId": "...", "publishTime": "..."}}. Known messages change nothing.
     """
     messages = read_messages(_text_of(file), str(file), clock.now())
     with open_session(home) as session:
@@ -267,17 +267,17 @@ def take(file: Path, home: Path, as_json: bool) -> None:
             more = inbox.flush()
         except (StoreFailure, VersionConflict) as error:
             says = f"{_stored(rows)} of {count(len(messages), 'message')} stored, then: {error}"
-            raise Leave(f"{says}; take them again: what is known changes nothing", 2) from error
+            raise Leave(f"{says}; take the file again: known messages change nothing", 2) from error
     numbers = Counter(row["outcome"] for row in rows)
     stored = _stored(rows) + more
     outcomes = ", ".join(f"{number} {outcome}" for outcome, number in numbers.items())
     lines = [f"{count(len(rows), 'message')}, {stored} stored: {outcomes}"]
     if Outcome.COALESCED.value in numbers:
-        lines.append(f"a source has at most {RECORDED_A_MINUTE} a minute for each run")
+        lines.append(f"a source may record at most {RECORDED_A_MINUTE} signals per minute and run")
     if Outcome.QUARANTINED.value in numbers:
         lines.append("see why: watchkeeper signals quarantine")
     if Outcome.KEPT.value in numbers:
-        lines.append("no run has these yet: watchkeeper signals unbound")
+        lines.append("some match no run yet: watchkeeper signals unbound")
     document = {"messages": rows, "outcomes": numbers, "stored": stored}
     say(as_json, document, "\n".join(lines))
 
@@ -306,25 +306,28 @@ def _text_of(file: Path) -> str:
 @signals.command()
 @click.argument("subscription")
 @click.option(
-    "--to", "moment", default="", help="Such as 2026-11-21T18:00Z, or 2h for 2 hours ago."
+    "--to", "moment", default="", help="A time such as 2026-11-21T18:00Z, or 2h for 2 hours ago."
 )
-@click.option("--snapshot", default="", metavar="NAME", help="What `signals snapshot` kept.")
+@click.option("--snapshot", default="", metavar="NAME", help="Name given to `signals snapshot`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @json_errors
 def seek(subscription: str, moment: str, snapshot: str, as_json: bool) -> None:
-    """Have SUBSCRIPTION deliver again what it keeps since a time or a snapshot.
+    """Make SUBSCRIPTION redeliver the messages it keeps since a time or a snapshot.
 
-    What is known changes nothing. What was published before that time counts as read, even if
-    nobody read it; and Pub/Sub keeps what was acknowledged only where the subscription says so.
+    Known messages change nothing. Messages published before that time count as read, even unread
+    ones. Pub/Sub keeps acknowledged messages only if the subscription is set up for it.
     """
     if bool(moment) is bool(snapshot):
         raise Leave("give either --to TIME or --snapshot NAME", 4)
     at = _moment(moment) if moment else None
     _asked("seek", subscription, to=at, snapshot=snapshot)
     since = f"snapshot {snapshot}" if at is None else at.isoformat()
-    says = f"{subscription} delivers again what it keeps since {since}; what is known stays"
+    says = (
+        f"{subscription} redelivers the messages it keeps since {since}; known messages "
+        "change nothing"
+    )
     if at is not None:
-        says += "\nwhat was published before that counts as read"
+        says += "\nmessages published before that count as read"
     say(as_json, {"subscription": subscription, "since": since}, says)
 
 
@@ -334,9 +337,12 @@ def seek(subscription: str, moment: str, snapshot: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @json_errors
 def snapshot(subscription: str, name: str, as_json: bool) -> None:
-    """Keep the place of SUBSCRIPTION as NAME for 7 days, such as before a deploy."""
+    """Keep the position of SUBSCRIPTION as NAME for 7 days, for example before a deploy."""
     whole = _asked("take_snapshot", subscription, name)
-    says = f"kept as {whole}; back to it: watchkeeper signals seek {subscription} --snapshot {name}"
+    says = (
+        f"kept as {whole}; to return to it: watchkeeper signals seek {subscription} "
+        f"--snapshot {name}"
+    )
     say(as_json, {"subscription": subscription, "snapshot": whole}, says)
 
 
@@ -349,7 +355,7 @@ def _asked(what: str, subscription: str, *args: object, **more: object) -> Any:
 
 
 def _moment(text: str) -> datetime:
-    hint = f"--to {text}: expected a time such as 2026-11-21T18:00Z, or how long ago, such as 2h"
+    hint = f"--to {text}: expected a time such as 2026-11-21T18:00Z, or an age such as 2h"
     try:
         return clock.now() - parse_duration(text)
     except ValueError:
@@ -362,7 +368,7 @@ def _moment(text: str) -> datetime:
         raise Leave(f"{hint}; add the zone, such as Z", 4)
     if at > clock.now():
         # A future time would acknowledge all unread messages, and nobody expects that of `seek`.
-        raise Leave(f"--to {text} lies ahead: that would drop what is not read yet", 4)
+        raise Leave(f"--to {text} is in the future: seeking there would drop unread messages", 4)
     return at.astimezone(UTC)
 
 

@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--all", "everything", is_flag=True, help="Show the runs that need nobody, too.")
+@click.option("--all", "everything", is_flag=True, help="Also show runs that need no attention.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option(
     "--home",
@@ -63,7 +63,7 @@ class Row(NamedTuple):
 def status(
     run: str | None, everything: bool, as_json: bool, home: Path, server: str | None
 ) -> None:
-    """Show the fleet, or one RUN in detail: who needs someone comes first."""
+    """Show all runs, or one RUN in detail. Runs that need attention come first."""
     rows = _asked(server, run, as_json) if server else _read(home, run, as_json)
     now = clock.now().astimezone()
     seen = fleet(rows, now)
@@ -107,7 +107,7 @@ def status(
 def _unknown(run: str, rows: list[Row]) -> str:
     # Imported late: a query for an existing run does not pay for it.
     near = load("near", "did_you_mean")(run, sorted({row.run for row in rows if row.run}))
-    return f"{run}: no run of this name is in the ledger: see `watchkeeper status --all`.{near}"
+    return f"{run}: the ledger has no such run: see `watchkeeper status --all`.{near}"
 
 
 def _ledger_wrong(seen: Fleet, home: Path, server: str | None) -> list[str]:

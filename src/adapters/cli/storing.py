@@ -21,8 +21,8 @@ def store_option(command: Callable[Parameters, Returned]) -> Callable[Parameters
         default=None,
         metavar="URL",
         callback=_without_password,
-        help="Keep the ledger there, such as postgresql://user@host/database#schema, instead of "
-        "in a file of the home (or WATCHKEEPER_STORE, or what `init` was given).",
+        help="Ledger on PostgreSQL, such as postgresql://user@host/database#schema (or "
+        "WATCHKEEPER_STORE, or the URL given to `init`).  [default: a file in the home]",
     )(command)
 
 
@@ -53,7 +53,7 @@ def _without_password(
         raise click.UsageError(f"--store: {error}") from error
     if address.password:
         raise click.UsageError(
-            "--store: a password in the URL can be read by everybody who lists processes. Leave it "
-            "out, and set PGPASSWORD or a line in ~/.pgpass."
+            "--store: everybody who lists processes can read a password in the URL. Leave "
+            "it out, and set PGPASSWORD or a line in ~/.pgpass."
         )
     return value

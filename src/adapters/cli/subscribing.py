@@ -35,27 +35,27 @@ _LOOK_EVERY_MS = 500
     default="beginning",
     show_default=True,
     metavar="POSITION|beginning|now",
-    help="Begin behind a position, such as that of the last event handled.",
+    help="Start after this position, such as the last event handled.",
 )
 @click.option(
     "--type",
     "types",
     multiple=True,
     metavar="GLOB",
-    help="Only these types, such as 'run.finding_*'; repeatable. See `schema events`.",
+    help="Print only these event types, such as 'run.finding_*'; repeatable. See `schema events`.",
 )
 @click.option(
     "--run",
     "runs",
     multiple=True,
     metavar="RUN",
-    help="Only this run's events, also of one that is launched later; repeatable.",
+    help="Print only this run's events, even if it is launched later; repeatable.",
 )
 @click.option(
     "--follow/--no-follow",
     default=True,
     show_default=True,
-    help="Wait for what is recorded later, until Ctrl-C.",
+    help="Wait for new events until Ctrl-C.",
 )
 @home_option
 @json_errors
@@ -67,9 +67,9 @@ def subscribe(
     home: Path,
     as_json: bool,
 ) -> None:
-    """Print every event as it is recorded: one CloudEvent as JSON on each line.
+    """Print each event when it is recorded: one CloudEvent as JSON per line.
 
-    `position` is where to resume: give the last one that was handled to --from.
+    To resume, give --from the `position` of the last event that you handled.
     """
     del as_json  # The output is always JSON. The option only changes the form of errors.
     begin = _position(from_position)

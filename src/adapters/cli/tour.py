@@ -66,7 +66,7 @@ def take_tour(session: Session, scene: Scene, stack: ExitStack) -> None:
     tour = Tour(session, scene)
     stack.callback(_stop_watch, tour)
     home = session.home
-    add_human(home.principals, "ana", "the next one on shift, in the tour")
+    add_human(home.principals, "ana", "the next person on shift, in the tour")
     with _environment(WATCHKEEPER_HOME=str(home.path), WATCHKEEPER_PRINCIPAL="demo"):
         _gate(tour)
         _launch(tour)
@@ -79,33 +79,39 @@ def take_tour(session: Session, scene: Scene, stack: ExitStack) -> None:
 
 
 def _gate(tour: Tour) -> None:
-    goal = "Walk through the life of a run by its commands"
+    goal = "Walk through the life of a run with its commands"
     contract = tour.scene.contract.model_copy(update={"goal": goal, "seal": SealPart(auto=False)})
     wrong = contract.model_copy(
         update={"final_step": FinalStepPart(value=WRONG_STEPS, source="--num-train-steps")}
     )
     file = tour.scene.contract_file
-    _head(tour, "The contract", "What is promised before anything runs. This one has a mistake.")
+    _head(tour, "The contract", "The contract promises what will run. This one has a mistake.")
     file.write_text(contract_to_yaml(wrong))
     _type(tour, "contract", "check", str(file))
-    says = f"It says {WRONG_STEPS} steps, its own command says {STEPS}: rule L7 blocks the launch."
+    says = (
+        f"It says {WRONG_STEPS} steps but its own command says {STEPS}: rule L7 blocks the launch."
+    )
     _head(tour, "A launch that is blocked", says)
     _type(tour, "launch", str(file), expected=3)
     _head(
         tour,
         "The fix",
-        "The page that a DRI checks in a minute; the approval is missing (L11).",
+        "A DRI checks this page in a minute. The approval is still missing (L11).",
     )
     file.write_text(contract_to_yaml(contract))
     _type(tour, "launch", str(file), expected=3)
-    _head(tour, "The approval", "An agent may not; that it tried is on record. A human may.")
+    _head(
+        tour,
+        "The approval",
+        "An agent may not approve, and its attempt is recorded. A human may.",
+    )
     plan = _plan(tour)
     _type(tour, "approve", RUN, "--plan", plan, "--as", "helper-bot", expected=3)
-    _type(tour, "approve", RUN, "--plan", plan, "--note", "simulated: no person looked at it")
+    _type(tour, "approve", RUN, "--plan", plan, "--note", "simulated: no person checked it")
 
 
 def _launch(tour: Tour) -> None:
-    _head(tour, "The launch", "The request is recorded first; the watch submits the job.")
+    _head(tour, "The launch", "The request is recorded first. Then the watch submits the job.")
     _type(tour, "launch", str(tour.scene.contract_file))
     _start_watch(tour)
     _wait(tour, "training to be seen", lambda run: phase_name(run.phase) == "running")
@@ -113,35 +119,42 @@ def _launch(tour: Tour) -> None:
 
 
 def _hand_over(tour: Tour) -> None:
-    says = "Ana comes on shift: all that she has to know is one screen, and the watch is hers."
+    says = "Ana comes on shift. She reads one screen and takes the watch."
     _head(tour, "The handover", says)
     _stop_watch(tour)
-    _type(tour, "handover", RUN, "--to", "ana", "--note", "quiet so far")
+    _type(tour, "handover", RUN, "--to", "ana", "--note", "no incidents so far")
     _start_watch(tour, "--holder", "ana")
     _wait(tour, "Ana's watch", lambda run: _holder(run) == "ana" and _is_checked(run))
     _type(tour, "status", RUN)
 
 
 def _operator(tour: Tour) -> None:
-    says = "Ended on purpose, and gone on from the newest complete checkpoint: no failure."
+    says = (
+        "The job is stopped on purpose and relaunched from the newest complete "
+        "checkpoint. This is not a failure."
+    )
     _head(tour, "A planned stop and relaunch", says)
-    _wait(tour, "a checkpoint for good", lambda run: 500 in run.checkpoints.validated)
+    _wait(tour, "a permanent checkpoint", lambda run: 500 in run.checkpoints.validated)
     _type(tour, "relaunch", RUN, "--reason", "moving to a quieter machine", "--as", "ana")
     _wait(tour, "the second instance to train", _second_trains)
     _type(tour, "checkpoints", RUN, "--no-sizes")
-    _head(tour, "A milestone", f"step-{MILESTONE_STEP} is tagged while the run goes on.")
+    _head(tour, "A milestone", f"step-{MILESTONE_STEP} is tagged while the run continues.")
     _wait(tour, f"step-{MILESTONE_STEP}", lambda run: MILESTONE_STEP in run.checkpoints.validated)
     _type(tour, "seal", RUN, "--milestone", f"step-{MILESTONE_STEP}", "--as", "ana")
 
 
 def _close(tour: Tour) -> None:
-    _head(tour, "The end", "Artefacts are verified, the tag is pushed; then nothing more follows.")
+    _head(
+        tour,
+        "The end",
+        "The artefacts are verified and the tag is pushed. Nothing follows after that.",
+    )
     _wait(tour, "the end of training", lambda run: phase_name(run.phase) in ("finished", "sealed"))
     _type(tour, "seal", RUN, "--as", "ana")
     _wait(tour, "the seal", lambda run: phase_name(run.phase) == "sealed")
     _stop_watch(tour)
     _type(tour, "status", RUN)
-    _head(tour, "The record", "The logbook as it was pushed, and its proof.")
+    _head(tour, "The record", "The pushed logbook and its proof.")
     _type(tour, "logbook", RUN)
     _type(tour, "verify")
 
@@ -164,7 +177,10 @@ def _type(tour: Tour, *arguments: str, expected: int = 0) -> None:
         raise KeyboardInterrupt
     if code != expected:
         raise Leave(
-            f"`{shlex.join(arguments)}` ended with {code}, expected {expected}: the tour ends here",
+            (
+                f"`{shlex.join(arguments)}` exited with {code}, expected {expected}: the tour "
+                "stops here"
+            ),
             1,
         )
     click.echo()
@@ -172,7 +188,7 @@ def _type(tour: Tour, *arguments: str, expected: int = 0) -> None:
 
 def _plan(tour: Tour) -> str:
     preflight = _run(tour).launch.preflight
-    assert preflight is not None, "a launch records its preflight"
+    assert preflight is not None, "a launch always records its preflight"
     return preflight.digest[:12]
 
 
@@ -205,7 +221,7 @@ def _wait(tour: Tour, what: str, holds: Callable[[Run], bool]) -> None:
 
     backoff.wait_until(settled, STEP_LIMIT)
     if not holds(_run(tour)):
-        raise Leave(f"{what}: it did not come; see `status` and {tour.session.home.watch_log}", 1)
+        raise Leave(f"{what} did not happen; see `status` and {tour.session.home.watch_log}", 1)
 
 
 # --- The watch in a separate process ------------------------------------------------------------

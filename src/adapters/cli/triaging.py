@@ -36,7 +36,7 @@ _DOOR = "watchkeeper triage"
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """Longer lines of JSON are refused. Such a text can be given as FILE, which is read in pieces."""
 
-_INSTEAD = "give this text as FILE instead"
+_INSTEAD = "pass this text as FILE instead"
 
 _PIECE_BYTES = 1024 * 1024
 _BAR_FROM_BYTES = 64 * 1024 * 1024
@@ -55,25 +55,25 @@ class _Query(BaseModel):
 
 @click.command()
 @log_argument
-@lines_option('Many texts: one {"id", "text", "context"?} on each line; one answer on each line.')
+@lines_option('Read one {"id", "text", "context"?} per line; print one answer per line.')
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @json_errors
 def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
-    """Say what broke, from a log: the class, the lines it rests on, and whether to try again.
+    """Classify a failure from a log: the class, its evidence lines, and whether to retry.
 
-    FILE is a log of any length, `-` standard input. It needs no home and changes nothing.
+    FILE is a log of any length, `-` standard input. The command needs no home and changes nothing.
 
-    With --jsonl each line of the answer has id, label, secondary, fingerprint, confidence, rules,
-    evidence and outlook. A line that cannot be read is reported on standard error, the others are
-    answered, and the exit code is 4.
+    With --jsonl each answer has id, label, secondary, fingerprint, confidence, rules, evidence and
+    outlook. An unreadable line is reported on standard error. The other lines are answered, and the
+    exit code is 4.
     """
     if (log is None) == (lines is None):
-        hint = "many texts by --jsonl FILE; --jsonl alone reads standard input"
+        hint = "for many texts use --jsonl FILE; --jsonl alone reads standard input"
         raise Leave(f"give either a log FILE, or {hint}", 4)
     if lines is not None:
         leave_if(_answer_lines(lines))
         return
-    assert log is not None, "one of the two is given"
+    assert log is not None, "exactly one of both is given"
     with ExitStack() as stack:
         source = opened(log, stack, _DOOR)
         report_lines(log, source, ("text",), _DOOR)
@@ -115,7 +115,7 @@ def _answer(line: bytes, keys: UnknownKeys) -> dict[str, Any]:
     except ValueError as error:
         # Not JSON, or a number with more digits than Python reads.
         shown = line[:_SHOWN_MAX].decode("utf-8", "replace").strip()
-        reason = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'
+        reason = f'{shown!r} is not JSON ({error}); expected {{"id": ..., "text": ...}}'
         raise BadLine(reason) from error
     if asked.context is not None:
         refuse_booleans(held["context"], asked.context, "context")
@@ -159,8 +159,8 @@ def _scanned(source: BinaryIO, size: int) -> tuple[Triage, int]:
 
 
 _NOTHING = (
-    "there is nothing to read: an empty log does not say that nothing failed;\n"
-    "give the output of the process that ended, or what its orchestrator says of the end"
+    "the log is empty, which does not mean that nothing failed;\n"
+    "give the output of the process, or the orchestrator's message about its exit"
 )
 
 
@@ -177,7 +177,7 @@ def _table(name: str, found: Triage, count: int) -> str:
         rows.append(("fingerprint", found.fingerprint))
     text = [f"{key:<12} {value}" for key, value in rows]
     if found.evidence:
-        text.append("evidence" if found.label.value != "benign" else "seen, and harmless")
+        text.append("evidence" if found.label.value != "benign" else "seen, harmless")
         width = max(len(f"{one.number:,}") for one in found.evidence)
         text += [
             f"  {one.number:>{width},}  {one.line}\n"
@@ -187,5 +187,5 @@ def _table(name: str, found: Triage, count: int) -> str:
     elif found == NOTHING_READ:
         text.append(_NOTHING)
     else:
-        text.append("no line of it tells of a failure")
+        text.append("no line reports a failure")
     return "\n".join(text)

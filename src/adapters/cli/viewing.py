@@ -29,7 +29,7 @@ def viewed(session: Session) -> Generator[None, None, None]:
     try:
         views = views_of(session)
     except ViewsFailure as error:
-        _LOG.warning("the views are not kept: %s", error)
+        _LOG.warning("the views are not updated: %s", error)
         yield
         return
     with views:

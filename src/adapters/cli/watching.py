@@ -53,15 +53,17 @@ BUILT_IN = "watchkeeper"
 
 @click.command()
 @click.argument("runs", nargs=-1)
-@click.option("--until-idle", is_flag=True, help="End when nothing is left to watch or to push.")
+@click.option("--until-idle", is_flag=True, help="Exit when nothing is left to watch or push.")
 @click.option(
     "--holder",
     default=BUILT_IN,
     show_default=True,
     metavar="PRINCIPAL",
-    help="Who holds the watch, such as somebody it was handed over to.",
+    help="Principal that holds the watch, such as the one it was handed over to.",
 )
-@click.option("--force", is_flag=True, help="Take RUNS from whoever holds them. Only a human can.")
+@click.option(
+    "--force", is_flag=True, help="Take RUNS from their current holder. Only a human can."
+)
 @publish_option
 @signals_option
 @second_reader_options
@@ -83,14 +85,14 @@ def watch(
 ) -> None:
     """Watch all runs of the home until Ctrl-C; relaunch, push and seal them.
 
-    RUNS names those whose contract declines a watch and that are watched all the same, or, with
-    --force, those that are taken from whoever holds them. While a watch runs here, RUNS with
-    --holder are taken in that name at once, and the watch that runs goes on with them.
+    RUNS names runs to watch although their contract declines a watch. With --force it names runs to
+    take from their current holder. If a watch already runs here, --holder takes RUNS at once in
+    that name, and the running watch continues with them.
     """
     if not holder.strip() or any(c.isspace() for c in holder):
         raise Leave("--holder: expected a principal's name without spaces, such as alice", 4)
     if force and not runs:
-        raise Leave("--force names the runs that are taken: watchkeeper watch RUN --force", 4)
+        raise Leave("--force needs the names of the runs to take: watchkeeper watch RUN --force", 4)
     targets = chosen(publish)
     sources = asked_for(subscriptions)
     reader = reader_of(second_reader, second_reader_limit)
@@ -106,7 +108,7 @@ def watch(
             return
         log_to(session)
         if not as_json:
-            click.echo(f"watching all runs of {session.home.path}; Ctrl-C ends")
+            click.echo(f"watching all runs of {session.home.path}; Ctrl-C stops it")
         held_by = holder_of(session.home, holder)
         forced_by = who(session.home, principal) if force else None
         if forced_by is not None and forced_by.kind != "human":
@@ -128,7 +130,7 @@ def _ended(session: Session, runs: tuple[str, ...]) -> tuple[dict[str, Any], str
         slugs = [slug for slug in session.ledger.slugs() if _is_watched(session, slug, runs)]
     except StoreAway:
         # Already reported: the watch ended while it waited for the ledger.
-        return {"watched": None}, "the watch has ended; the ledger is away"
+        return {"watched": None}, "the watch has ended: the ledger is unreachable"
     return {"watched": slugs}, f"the watch over {count(len(slugs), 'run')} has ended"
 
 
@@ -141,7 +143,7 @@ def _take_over(
         command = TakeWatch(now=clock.now(), actor=actor, holder=here, same_home=False, force=force)
         not_refused(session.ledger.handle(slug, command))
     names = ", ".join(runs)
-    text = f"{names}: {holder} holds the watch from now on; the one that runs here goes on with it"
+    text = f"{names}: {holder} now holds the watch; the watch process on this machine continues it"
     return {"taken": list(runs), "holder": holder}, text
 
 
@@ -209,8 +211,8 @@ class _WatchLog(logging.FileHandler):
         if self._warned:
             return
         self._warned = True
-        says = f"{self.baseFilename} cannot be written ({sys.exception()}): the watch goes on"
-        click.echo(f"{says} without it; look for free disk space", err=True)
+        says = f"{self.baseFilename} cannot be written ({sys.exception()}): the watch continues"
+        click.echo(f"{says} without it; check the free disk space", err=True)
 
 
 class _TerminalHandler(logging.Handler):
