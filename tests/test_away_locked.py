@@ -180,7 +180,7 @@ def test_status_of_a_file_that_cannot_be_read_says_who_has_it_and_shows_no_empty
             told = cli(*words)
             assert (told.code, told.out) == (2, "")
             assert "database is locked" in told.err
-            assert "Another process holds it: wait for that one or end it" in told.err
+            assert "Another process holds it: wait for it or stop it" in told.err
         told = cli("status", "--json")
     assert (told.code, told.json["exit"]) == (2, 2)
     assert "Another process holds it" in told.json["error"]

@@ -219,7 +219,7 @@ def test_a_restore_whose_connection_is_lost_changes_nothing(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     done = cli("ledger", "restore", str(copy))
     assert done.code == 2, done.said
-    assert "Nothing was restored, the ledger is what it was" in done.said
+    assert "Nothing was restored, and the ledger is unchanged" in done.said
     with store_at(home) as store:
         assert store.newest() == newest
 

@@ -263,7 +263,7 @@ def test_wrong_usage_is_bad_input(arguments: list[str], capsys: pytest.CaptureFi
     [
         (["status", "\udcff"], "UTF-8"),
         (["status", "--server", "http://[::1"], "expected a URL"),
-        (["init", "--home", "/proc/x"], "no home can be made at /proc/x"),
+        (["init", "--home", "/proc/x"], "no home can be created at /proc/x"),
         (["contract", "check", "/dev/zero"], "found a device or pipe"),
     ],
 )
@@ -606,7 +606,7 @@ def test_doctor_finds_a_changed_byte_that_sqlite_reads_over(
     assert (told.code, told.json["well"]) == (1, False)
     checks = {row["check"]: row for row in told.json["checks"]}
     assert not checks["ledger"]["ok"]
-    assert "a byte was changed" in checks["ledger"]["says"]
+    assert "another program changed a byte" in checks["ledger"]["says"]
     assert checks["humans"]["ok"]
 
 

@@ -264,7 +264,7 @@ def test_a_replay_says_when_the_bytes_are_gone(home: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no message in it"),
+        ("", "it has no message"),
         ("{oops", "no JSON"),
         ('{"message": {}}', "expected data or attributes"),
         ('{"message": {"data": 7}}', "data: 7"),

@@ -376,7 +376,7 @@ def test_a_message_in_the_guide_is_one_that_the_code_says(message: str) -> None:
 
 @pytest.mark.xdist_group("said")
 def test_a_message_that_the_code_does_not_say_is_found() -> None:
-    assert is_said("the store is gone or empty, but")
+    assert is_said("the store is missing or empty, but")
     assert not is_said("the store went away, but")
 
 

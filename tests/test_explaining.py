@@ -121,7 +121,7 @@ def test_an_empty_policy_asks_whether_today_s_rules_decide_the_same(
     empty = policy(tmp_path, text, name)
     said = cli("whatif", ended_badly, "--policy", empty)
     assert said.code == 0, said.err
-    assert "names no key: the recorded policy, by the rules of today" in said.out
+    assert "has no key: the recorded policy is judged by today's rules" in said.out
     assert "checks judged again: nothing would have been decided otherwise" in said.out
     told = json.loads(cli("whatif", ended_badly, "--policy", empty, "--json").out)
     assert told["checks"] > 0
@@ -153,7 +153,7 @@ def test_the_run_s_contract_file_is_tried_for_its_policy_as_it_is_now(
     [file] = tmp_path.glob("*.yaml")
     same = cli("whatif", ended_badly, "--policy", str(file))
     assert same.code == 0, same.err
-    assert "is a contract: tried are its lane, policy, " in same.out
+    assert "is a contract: its lane, policy, " in same.out
     assert "stays as it was" not in same.out
     assert "nothing would have been decided otherwise" in same.out
     promised = read_contract(file)

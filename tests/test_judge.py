@@ -427,7 +427,7 @@ def test_the_page_names_every_field_of_an_answer() -> None:
         ),
         (
             json.dumps({"id": "x", "observation": {**FAILED, "readings": [AWAY]}}),
-            'observation.readings.0.state: got "unavailable", expected fresh or stale beside',
+            'observation.readings.0.state: got "unavailable", expected fresh or stale with',
         ),
         (
             json.dumps(

@@ -200,7 +200,7 @@ def test_a_patch_that_is_too_large_or_has_changed_is_not_read(site: Site) -> Non
     with pytest.raises(Unavailable, match="a file changed while the patch was read"):
         read_patch(str(checkout), IGNORED, "0" * 64)
     (checkout / "data.txt").write_text("x" * (PATCH_BYTES_MAX + 1))
-    with pytest.raises(Unavailable, match="more than 1 MiB; commit what changed"):
+    with pytest.raises(Unavailable, match="more than 1 MiB; commit the changes"):
         read_patch(str(checkout), IGNORED, identity_of(checkout))
 
 

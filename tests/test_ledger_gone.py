@@ -45,7 +45,7 @@ def test_only_init_makes_a_ledger(cli_without_home: Cli, home: Path, words: list
     told = cli_without_home(*words)
     assert told.code == 2
     assert f"{home / 'ledger.db'} is not there: this home has no ledger" in told.said
-    assert "where its ledger is on a server, name that with --store URL" in told.said
+    assert "if its ledger is on a server, give --store URL" in told.said
     assert "watchkeeper init" not in told.said
     assert not (home / "ledger.db").exists()
 
@@ -311,6 +311,6 @@ def test_a_home_that_cannot_be_written_is_not_called_damaged(
     told = _read_only(used, *words)
     said = told.stdout + told.stderr
     assert told.returncode in (1, 2), said
-    assert "This folder can't be written to; nothing says that the ledger is damaged." in said
+    assert "This folder can't be written to; the ledger may be intact." in said
     assert "restore" not in said
     assert "watchkeeper verify" not in said

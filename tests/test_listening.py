@@ -56,7 +56,7 @@ def test_a_watch_that_was_killed_is_found_by_its_silence(home: Home) -> None:
     assert sentence(source, told, within)[0]
     well, says = sentence(source, told, within + timedelta(seconds=1))
     assert not well
-    assert "the watch that listened is gone" in says
+    assert "the listening watch is gone" in says
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"sources": [{}], "written_at": "x"}', "7"])

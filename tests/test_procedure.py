@@ -53,10 +53,10 @@ STEPS = {
     "Wait 120 s once after a launch": "due = at + contract.watch.after_submit",
     "Then wait 570 s, or what lane and contract say": "def cadence_of(",
     "The end is the orchestrator's word, never a count of steps": "job.state in TERMINAL",
-    "A stopping point is reached: the watch ends, the job goes on, the DRI is asked": "WatchEnded(",
-    "The tracker's links are told once": "TrackerAnnounced(",
-    "They are told again for a new tracker run": "TrackerAnnounced(",
-    "Progress is told as `~4600/5155`, or `~4600/unknown`": "def render_progress(",
+    "A stopping point is reached: the watch ends, the job continues, a question opens": "WatchEnded(",
+    "The tracker's links are reported once": "TrackerAnnounced(",
+    "They are reported again for a new tracker run": "TrackerAnnounced(",
+    "Progress is reported as `~4600/5155`, or `~4600/unknown`": "def render_progress(",
 }
 """Each with a line of the module that carries it out: a module that only reads for it has none."""
 STEP = re.compile(r"^\| (?P<step>[^|]+?) \| `(?P<module>src/[^`]+)` \| `(?P<test>tests/[^`]+)` \|$")

@@ -78,25 +78,25 @@ def test_half_of_a_pair_of_characters_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("print('I think it was the node.')", "its answer is no JSON document; expected {"),
-        ("", "its answer is no JSON document"),
-        ("import sys; sys.stdout.buffer.write(bytes(range(256)))", "is no JSON document"),
-        ("print('[' * 50000)", "its answer is no JSON document"),
-        ("print('[]')", "its answer is no object"),
+        ("print('I think it was the node.')", "its answer is not a JSON document; expected {"),
+        ("", "its answer is not a JSON document"),
+        ("import sys; sys.stdout.buffer.write(bytes(range(256)))", "is not a JSON document"),
+        ("print('[' * 50000)", "its answer is not a JSON document"),
+        ("print('[]')", "its answer is not an object"),
         ("print('{}')", "its answer has no list of hypotheses"),
         ("""print('{"hypotheses": "the node"}')""", "its answer has no list of hypotheses"),
-        ("""print('{"hypotheses": [{"action": "relaunch"}]}')""", "a hypothesis is no text"),
+        ("""print('{"hypotheses": [{"action": "relaunch"}]}')""", "a hypothesis is not text"),
         (
             """print('{"hypotheses": ["the node"], "action": "relaunch"}')""",
-            'it named "action", and may name hypotheses only',
+            'it named "action", but only hypotheses are allowed',
         ),
         (
             """print('{"hypotheses": [], "outlook": "retry", "label": "preemption"}')""",
-            'it named "label", "outlook", and may name hypotheses only',
+            'it named "label", "outlook", but only hypotheses are allowed',
         ),
         ("print('x' * 70000)", "it answered with more than 65536 bytes"),
         ("import sys; sys.exit('no key for the model')", "ended with code 1: no key for the model"),
-        ("import os; os.kill(os.getpid(), 9)", "it ended with code -9: no word why"),
+        ("import os; os.kill(os.getpid(), 9)", "it ended with code -9: without a reason"),
     ],
 )
 def test_anything_else_is_no_answer_and_says_why(tmp_path: Path, body: str, says: str) -> None:
@@ -208,10 +208,10 @@ def test_a_watch_records_what_it_thinks_beside_the_end(
     [
         (
             """print('{"hypotheses": ["it"], "action": "relaunch"}')""",
-            'it named "action", and may name hypotheses only',
+            'it named "action", but only hypotheses are allowed',
         ),
         ("import time; time.sleep(600)", "no answer within 1 s"),
-        ("print('relaunch it')", "its answer is no JSON document"),
+        ("print('relaunch it')", "its answer is not a JSON document"),
     ],
 )
 def test_a_watch_goes_on_where_it_fails_and_says_so(

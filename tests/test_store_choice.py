@@ -132,8 +132,8 @@ def test_a_password_in_the_variable_is_used_and_never_shown(
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("mysql://db/x", "this names no store"),
-        ("ledger.db", "this names no store"),
+        ("mysql://db/x", "not a store"),
+        ("ledger.db", "not a store"),
         ("postgresql://db/x#Team-1", "the schema 'Team-1' can't be used"),
         ("postgresql://db/x#pg_team", "the schema 'pg_team' can't be used"),
     ],

@@ -108,7 +108,7 @@ def test_a_subscriber_hears_what_it_asked_for(
         (("--from", "soon"), "--from soon: expected a position such as 120"),
         (("--from", "-1"), "--from -1: expected a position"),
         (("--from", "9"), "lies beyond the ledger's newest event, 8"),
-        (("--type", "run.nothing"), "no event has a type like run.nothing"),
+        (("--type", "run.nothing"), "no event type matches run.nothing"),
     ],
 )
 def test_what_can_never_come_is_an_error(
@@ -247,7 +247,7 @@ def test_an_iterator_that_is_closed_lets_go_of_the_ledger(home: Path) -> None:
 
 
 def test_a_mistake_is_told_before_the_first_event(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(SubscriptionMistake, match="no event has a type"):
+    with pytest.raises(SubscriptionMistake, match="no event type matches"):
         subscribe(home, types=["run.nothing"])
     with pytest.raises(SubscriptionMistake, match="expected 0 or more"):
         subscribe(home, from_position=-1)

@@ -120,7 +120,9 @@ class Adapters:
                 environment = psutil.Process(pid).environ()
             except psutil.Error as error:
                 # Another host's or another user's: it looks again itself before it submits.
-                log.warning("the watch's environment cannot be read, so ours is: %s", error)
+                log.warning(
+                    ("the watch's environment cannot be read, so this command's is used: %s"), error
+                )
         return tuple(name for name in names if not environment.get(name))
 
     def logbook_folders(self) -> tuple[str, ...]:

@@ -173,7 +173,9 @@ def _read_bytes(path: Path, what: str) -> bytes:
         if stat.S_ISDIR(mode):
             raise refuse(file, None, f"expected {what}, found a folder", "name the file in it")
         if not stat.S_ISREG(mode):
-            raise refuse(file, None, f"expected {what}, found a device or pipe", "save it first")
+            raise refuse(
+                file, None, f"expected {what}, found a device or pipe", "save it to a file first"
+            )
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             return stream.read(FILE_BYTES_MAX + 1)
     finally:
@@ -183,6 +185,6 @@ def _read_bytes(path: Path, what: str) -> bytes:
 def _nearby(path: Path) -> str:
     """Return advice that names a file of nearly the same name in the same folder."""
     if not path.parent.is_dir():
-        return f"there is no folder {path.parent}; check the path"
+        return f"no folder {path.parent}; check the path"
     close = get_close_matches(path.name, os.listdir(path.parent), n=1, cutoff=0.7)
     return f"did you mean {path.with_name(close[0])}?" if close else "check the path"

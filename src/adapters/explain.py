@@ -167,7 +167,7 @@ def _advice(document: Document, path: KeyPath, details: ErrorDetails) -> str:
     """Return the step that fixes the value, if its form shows what was meant."""
     value = value_at(document, path)
     if value is None:
-        return "give it a value; what is optional may be left out"
+        return "give it a value; an optional key may be omitted"
     match details["type"]:
         case "string_type" if isinstance(value, bool | int | float):
             written = document.sources.get(path, json.dumps(value))

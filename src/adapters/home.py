@@ -43,7 +43,7 @@ class HomeInUse(HomeProblem):
     def __init__(self, holder: str) -> None:
         """Keep the holder: callers wait for a command, but leave the home to a watch."""
         super().__init__(
-            f"another process ({holder}) acts for this home: stop it, or leave it to it"
+            f"another process ({holder}) acts for this home: stop it, or let it continue"
         )
         self.holder = holder
 
@@ -169,7 +169,7 @@ def create_home(path: Path) -> Home:
             fresh = {"deployment": secrets.token_hex(3), "key": secrets.token_hex(16)}
             _write_whole(marker, (json.dumps(fresh) + "\n").encode(), mode=0o600)
     except OSError as error:
-        hint = f"no home can be made at {path}: {error.strerror}; choose a folder with --home"
+        hint = f"no home can be created at {path}: {error.strerror}; choose a folder with --home"
         raise HomeProblem(hint) from error
     return open_home(path)
 

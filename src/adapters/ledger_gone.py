@@ -28,9 +28,9 @@ def no_ledger(home: Path) -> str:
         return ""
     was = "is gone" if any(name in _USED for name in left) else "is not there"
     return (
-        f"{home / LEDGER} {was}: this home has no ledger, only {', '.join(left)}. Nothing was "
-        f"changed. {_restore(home)}`; where its ledger is on a server, name that with --store URL "
-        "before the command or in WATCHKEEPER_STORE."
+        f"{home / LEDGER} {was}: this home has no ledger, only {', '.join(left)}. Nothing "
+        f"was changed. {_restore(home)}`; if its ledger is on a server, give --store URL "
+        "before the command or set WATCHKEEPER_STORE."
     )
 
 
@@ -39,12 +39,12 @@ def no_marker(home: Path) -> str:
     if (home / "deployment.json").exists() or not (home / LEDGER).exists():
         return ""
     return (
-        f"{home / 'deployment.json'} is gone, and the ledger is there. Nothing was changed. Put "
-        "the file back from a backup of the home. Do not make a new one: its deployment id names "
-        "this home's jobs at the orchestrator, and its key recognises secrets that were redacted. "
-        "Without a backup write "
-        '{"deployment": "ID", "key": "32 hex digits"}: ID is the end of each submission id, and '
-        "with another key equal secrets get other marks from then on."
+        f"{home / 'deployment.json'} is missing, but the ledger exists. Nothing was changed. "
+        "Restore the file from a backup of the home. Do not create a new one: its "
+        "deployment id names this home's jobs at the orchestrator, and its key recognises "
+        'secrets that were redacted. Without a backup, write {"deployment": "ID", '
+        '"key": "32 hex digits"}: ID is the end of each submission id, and with '
+        "another key, equal secrets get different marks from then on."
     )
 
 
@@ -62,13 +62,13 @@ def found_remains(home: Path) -> str:
     if not used:
         return ""
     return (
-        f"{home} holds the remains of a home whose ledger, {LEDGER}, is gone: {', '.join(used)}. "
-        f"Nothing was changed. {_restore(home)}`; or make the new home in another folder, with "
-        "--home, or move these files away first."
+        f"{home} holds the remains of a home whose ledger, {LEDGER}, is missing: "
+        f"{', '.join(used)}. Nothing was changed. {_restore(home)}`; or create the new home "
+        "in another folder with --home, or move these files away first."
     )
 
 
 def _restore(home: Path) -> str:
     """Begin to say what brings it back; the command in backquotes is still open."""
     marker = "" if (home / "deployment.json").exists() else "its deployment.json first, then "
-    return f"Put a backup back: {marker}`watchkeeper ledger restore FILE --home {home}"
+    return f"Restore a backup: {marker}`watchkeeper ledger restore FILE --home {home}"

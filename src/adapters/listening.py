@@ -164,7 +164,7 @@ def sentence(source: Source, reported: Reported, now: datetime) -> tuple[bool, s
     well = source.state in _WELL
     if source.state != "stopped" and now - reported.written_at > SILENT_AFTER:
         ago = elapsed(now - reported.written_at)
-        return False, f"{source.name}: no word for {ago}: the watch that listened is gone"
+        return False, f"{source.name}: no sign of life for {ago}: the listening watch is gone"
     if source.since:
         said = [f"{source.state} for {elapsed(now - datetime.fromisoformat(source.since))}"]
     if source.says:
@@ -176,7 +176,7 @@ def sentence(source: Source, reported: Reported, now: datetime) -> tuple[bool, s
     elif source.state == "listening":
         said.append("no message yet")
     if source.returned:
-        said.append(f"{source.returned} given back")
+        said.append(f"{source.returned} returned")
     if source.unsettled:
         said.append(f"{source.unsettled} acknowledgements failed")
     return well, f"{source.name}: {'; '.join(said)}"

@@ -52,7 +52,7 @@ def read_messages(text: str, file: str, received_at: datetime) -> list[Delivery]
             field, was, expected = error.problem
             problems.append(Problem(file, line, field, shown(was, [field]), expected))
     if not found and not problems:
-        problems.append(Problem(file, None, "", "no message in it", f"such as {MESSAGE_FORM}"))
+        problems.append(Problem(file, None, "", "it has no message", f"such as {MESSAGE_FORM}"))
     if problems:
         raise BadInput(tuple(problems))
     return found
@@ -74,7 +74,7 @@ def _documents(text: str, file: str) -> Iterator[tuple[int | None, JsonValue | P
         try:
             yield number, parse_json(line)
         except ValueError as error:
-            yield number, Problem(file, number, "", f"no JSON: {error}", f"such as {MESSAGE_FORM}")
+            yield number, Problem(file, number, "", f"not JSON: {error}", f"such as {MESSAGE_FORM}")
 
 
 def _delivery(document: JsonValue, place: str, received_at: datetime) -> Delivery:
@@ -90,7 +90,9 @@ def _delivery(document: JsonValue, place: str, received_at: datetime) -> Deliver
     # Anything but the data, which is base64: JSON may hold lone surrogates, UTF-8 may not.
     around: JsonValue = {**document, "message": {**message, "data": None}}
     if not _is_whole(around):
-        raise _Wrong("message", json.dumps(around), "whole characters, no half of a surrogate pair")
+        raise _Wrong(
+            "message", json.dumps(around), ("complete characters, without half of a surrogate pair")
+        )
     return Delivery(
         transport=_text(document, ("subscription",)) or BY_HAND,
         message_id=_text(message, ("messageId", "message_id")) or place,

@@ -28,39 +28,39 @@ _SOURCES: tuple[tuple[str, str, str, str, str, str], ...] = (
     (
         "`orchestrator`", "`job`", "newest of `started_at` and `ended_at`; none before a job began",
         f"{_ANSWERS}, `not_found` as well", "never",
-        f"{_NONE}. Asked first; no answer is never an end.",
+        f"{_NONE}. Asked first; a missing answer is never an exit.",
     ),
     (
         "`logs`", "`log_lines`, `named_lines`, `log_cut`",
-        "the newest line that begins with a time and its zone; none where no line does",
-        f"{_ANSWERS}, with no line as well", "never: `output` of the liveness tells of a tail that "
-        "stands",
+        "the newest line that begins with a time and its zone; none without such a line",
+        f"{_ANSWERS}, with no line as well", "never: the liveness part `output` shows a "
+                                             "tail that stopped",
         f"{_NONE}. The newest 200 lines, oldest first, each at most 2,000 characters.",
     ),
     (
         "`tracker`", "`tracker`", "`heartbeat_at`",
         "its clock is not before the launch", "it has no clock, or one before the launch: it "
         "is an older instance's then",
-        f"{_NONE}. What an offline run buffers begins its reason with `buffered`.",
+        f"{_NONE}. For an offline run that still buffers, the reason begins with `buffered`.",
     ),
     (
-        "`checkpoints`", "`checkpoints`", "newest `written_at`, by the store's clock; none where "
-        "the store tells none",
-        f"{_ANSWERS}, with an empty list as well", "never: `checkpoints` of the liveness tells of "
-        "one that is late",
+        "`checkpoints`", "`checkpoints`", "newest `written_at`, by the store's clock; none "
+                                          "if the store has none",
+        f"{_ANSWERS}, with an empty list as well", "never: the liveness part `checkpoints` "
+                                                   "shows a late one",
         f"{_NONE}. Everything directly below the checkpoint root.",
     ),
     (
         "`history`", "`history`", "time of the newest point",
         "as the tracker", "as the tracker",
-        f"{_NONE}. At most {HISTORY_POINTS_MAX:,} points, the newest. Of an offline run what is on"
-        " disk.",
+        f"{_NONE}. At most {HISTORY_POINTS_MAX:,} points, the newest. For an offline run, "
+        "the points on disk.",
     ),
     (
         "`attempts`", "`attempts`", "newest of `started_at` and `ended_at`",
         _ANSWERS, "never",
-        f"{_NONE}. Tries of the job's tasks in time order; those that failed come first to stay in"
-        " bounds.",
+        f"{_NONE}. Tries of the job's tasks in time order; failed ones are kept first within "
+        "the limit.",
     ),
     (
         "`cluster`", "`capacity`, `nodes`, `others`", "newest of `since` and `submitted_at`",
@@ -70,13 +70,13 @@ _SOURCES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "`telemetry`", "`telemetry`", "newest sample, or the time of reading",
-        _ANSWERS, "never: samples older than 10 min make it a witness that cannot tell",
-        f"{_NONE}, as before a job serves it. Only where the contract names `telemetry.url`.",
+        _ANSWERS, "never: with samples older than 10 min it is not a witness",
+        f"{_NONE}, also before a job serves it. Only if the contract has `telemetry.url`.",
     ),
     (
         "`hosts`", "`hosts`", "newest measurement",
         _ANSWERS, "never",
-        f"{_NONE}. Disk and mounts; a folder that nobody could look at has `mounted` null.",
+        f"{_NONE}. Disk and mounts; a folder that could not be checked has `mounted` null.",
     ),
 )  # fmt: skip
 
@@ -131,7 +131,7 @@ _JOB_WORDS = (
     ),
     ("`stopped`", "KILLED", "STOPPED"),
     ("`not_found`", "the controller's answer `not_found`, never an empty one", "no such job"),
-    ("`unknown`", "any other; reached, and it cannot tell", "any other"),
+    ("`unknown`", "any other; reached, but without a usable answer", "any other"),
 )
 _TRY_WORDS = (
     ("`pending`", "PENDING", "PENDING_CREATION, RESTARTING, PENDING_NODE_ASSIGNMENT"),
@@ -150,38 +150,39 @@ def _page() -> Iterator[str]:
     yield "# Observation"
     yield ""
     yield (
-        "What a check reads outside, at one time, before anything is judged. Its JSON Schema is"
-        " [observation.json](schemas/observation.json), which `watchkeeper schema observation`"
-        " prints; [judgement](judgement.md) says how programs have one judged."
+        "What a check reads from its sources at one time, before anything is judged. Its "
+        "JSON Schema is [observation.json](schemas/observation.json), which `watchkeeper "
+        "schema observation` prints; [judgement](judgement.md) shows how programs have it "
+        "judged."
     )
     yield ""
     yield (
-        "Times are ISO 8601 with their zone, except those of a metric history: seconds since 1970."
-        " Sizes are bytes, steps are counted from 0. NaN and infinities are written as the texts"
-        " `NaN`, `Infinity` and `-Infinity`. What a source did not say is null or empty: it is"
-        " never read as zero, gone or clean."
+        "Times are ISO 8601 with their zone, except those of a metric history: seconds "
+        "since 1970. Sizes are bytes, steps are counted from 0. NaN and infinities are "
+        "written as the texts `NaN`, `Infinity` and `-Infinity`. A missing value is null or "
+        "empty. It is never read as zero, gone or clean."
     )
     yield ""
     yield "## Sources and freshness"
     yield ""
     yield (
-        "Each source is asked at the same time as the others, within a limit of its own, and has a"
-        " reading of its own: `fresh`, `stale` or `unavailable`, with the newest time that it"
-        " gives itself (`clock`) and a reason. A source without a reading was not asked, which"
-        " counts as `unavailable`. `unavailable` is never read as failure."
+        "All sources are asked at the same time, each within its own limit. Each has its "
+        "own reading: `fresh`, `stale` or `unavailable`, with the source's newest time "
+        "(`clock`) and a reason. A source without a reading was not asked, which counts as "
+        "`unavailable`. `unavailable` is never read as failure."
     )
     yield ""
     yield (
-        "A clock tells how old the newest thing is that a source shows; it is not the time of the"
-        " check, but for a part that a program gives without a reading. Only tracker and history"
-        " are called `stale` by theirs, since both may still show an older instance. That what any"
-        " other shows stands still is judged over several checks"
-        " ([judgement](judgement.md#is-it-really-training)). Readings that a program gives"
-        " are taken as they are; a tracker or a history that is called `fresh` is held against the"
-        " launch all the same."
+        "A clock gives the age of the newest thing that a source shows. It is not the time "
+        "of the check, except for a part that a program gives without a reading. Only "
+        "tracker and history can be `stale` by their clock, because both may still show an "
+        "older instance. A stop of any other source is judged over several checks "
+        "([judgement](judgement.md#is-it-really-training)). Readings that a program gives "
+        "are accepted. A tracker or a history called `fresh` is still checked against the "
+        "launch."
     )
     yield ""
-    yield "| source | fields | its clock | `fresh` | `stale` | `unavailable`, and what to know |"
+    yield "| source | fields | its clock | `fresh` | `stale` | `unavailable`, and notes |"
     yield "|---|---|---|---|---|---|"
     for row in _SOURCES:
         yield f"| {' | '.join(row)} |"
@@ -203,8 +204,8 @@ def _words() -> Iterator[str]:
     yield "## Words of orchestrators"
     yield ""
     yield (
-        "States are written in these words, in lower case. A state that stands in no row is"
-        " `unknown`: it is never an end."
+        "States are written in these words, in lower case. A state without a row is "
+        "`unknown`: it is never an exit."
     )
     for heading, rows in (("`job.state`", _JOB_WORDS), ("state of an attempt", _TRY_WORDS)):
         yield ""
@@ -221,7 +222,7 @@ def _fields(name: str, described: dict[str, Any]) -> Iterator[str]:
     yield "|---|---|---|"
     required = set(described.get("required", ()))
     for field, node in described["properties"].items():
-        must = "" if field in required else ", may be left out"
+        must = "" if field in required else ", optional"
         yield f"| `{field}` | {_holds(node)}{must} | {node.get('description', '')} |"
 
 

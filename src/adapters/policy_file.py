@@ -60,7 +60,7 @@ def read_policy(path: Path, own: Contract) -> PolicyFile:
     # An empty document of YAML is no value; one of TOML is an empty table.
     data = {} if document.data is None else document.data
     if data == {} and not document.problems:
-        note = f"{file} names no key: the recorded policy, by the rules of today"
+        note = f"{file} has no key: the recorded policy is judged by today's rules"
         return PolicyFile(None, (note,))
     if isinstance(data, dict) and "run" in data:
         return _of_contract(path, document, own)
@@ -72,13 +72,13 @@ def read_policy(path: Path, own: Contract) -> PolicyFile:
             document,
             (key,),
             why_not_part(key) or f"expected one of {', '.join(JUDGING_PARTS)}",
-            "leave it out; what was launched and seen cannot be told otherwise afterwards",
+            "leave it out; what was launched and seen cannot change afterwards",
         )
         for key in data
         if key not in JUDGING_PARTS
     ]
     wrong += [
-        problem_at(document, (part, key), why, "leave it out; it counts for the checks to come")
+        problem_at(document, (part, key), why, "leave it out; it affects only future checks")
         for part, keys in data.items()
         if isinstance(keys, dict)
         for key in keys
@@ -107,10 +107,10 @@ def _of_contract(path: Path, document: Document, own: Contract) -> PolicyFile:
     promised = read_contract(path)
     if promised.run != own.run:
         expected = f"expected the contract of {own.run}, or some keys of one"
-        hint = f"leave run out and keep what is to be tried, of {', '.join(JUDGING_PARTS)}"
+        hint = f"leave run out and keep the keys to try, of {', '.join(JUDGING_PARTS)}"
         raise refuse(document.file, line_of(document, ("run",)), expected, hint)
     parts = ", ".join(JUDGING_PARTS)
-    note = f"{path} is a contract: tried are its {parts}; its other keys are left aside"
+    note = f"{path} is a contract: its {parts} are tried, and its other keys are ignored"
     notes = (note, *stays_as_recorded(own, promised))
     return PolicyFile(lambda contract: under_policy_of(contract, promised), notes)
 

@@ -31,8 +31,8 @@ _GUIDE = {
 }
 
 _HEADER = """\
-# Who may act on runs. kind is human, agent or service; whoever is not listed is an agent.
-# Only a human may approve, waive, consent or acknowledge. Names are taken on trust.
+# Who may act on runs. kind is human, agent or service; an unlisted principal is an agent.
+# Only a human may approve, waive, consent or acknowledge. Names are not authenticated.
 """
 
 
@@ -96,7 +96,9 @@ def actor_of(
         return Actor(principal=name, kind="agent" if listed is None else listed.kind)
     except ValidationError as error:
         step = (
-            "name who acts with --as" if source == "OS user" else "name who acts, or leave it out"
+            "name the acting principal with --as"
+            if source == "OS user"
+            else ("name the acting principal, or leave it out")
         )
         raise _bad_name(source, name, step) from error
 
@@ -131,7 +133,7 @@ def add_human(path: Path, principal: str, name: str = "") -> bool:
         return False
     if listed is not None:
         expected = f"expected {principal} to be a human or not listed, found kind {listed.kind}"
-        raise refuse(file, None, expected, "change the kind by hand if that is meant")
+        raise refuse(file, None, expected, "change the kind by hand if this is intended")
     key = principal if _BARE_KEY.fullmatch(principal) else _quoted(principal)
     lines = [
         f"[principals.{key}]",
@@ -145,7 +147,7 @@ def add_human(path: Path, principal: str, name: str = "") -> bool:
     except BadInput as error:
         # The file was valid before, so that it is the new table that does not fit.
         expected = "expected tables such as [principals.alice], found principals written inline"
-        raise refuse(file, None, expected, f"list {principal} there by hand") from error
+        raise refuse(file, None, expected, f"add {principal} there by hand") from error
     assert extended_listed[principal].kind == "human"
     _replace(path, extended)
     return True

@@ -145,8 +145,8 @@ def _start(
                 process.start()
             except OSError as error:
                 raise ProcessLost(
-                    f"a process for a part of the work could not be started: {error}. Nothing is "
-                    "known of its part. Try again with a smaller `--jobs`."
+                    f"a process for a part of the work could not be started: {error}. Its "
+                    "part has no result. Try again with a smaller `--jobs`."
                 ) from error
             # Theirs alone: so the end of a process is the end of its pipe.
             theirs.close()
@@ -247,7 +247,7 @@ def _expect_signs(workers: Iterable[_Worker], since: timedelta) -> None:
         worker.silent += since
         if worker.silent >= SILENT_LIMIT:
             limit = f"{SILENT_LIMIT.total_seconds():g} s"
-            _lost(worker, f"gave no sign for {limit}, as where somebody stopped it, and was ended")
+            _lost(worker, f"gave no sign for {limit}, as a stopped process does, and was killed")
 
 
 def _give(worker: _Worker, number: int, tasks: Sequence[object]) -> None:
@@ -270,13 +270,13 @@ def _ended_by(code: int | None) -> str:
     if code is None or code >= 0:
         return f"ended with exit code {code} before it answered"
     name = signal.Signals(-code).name
-    return f"was ended by {name} before it answered, as by somebody, or where memory ran out"
+    return f"was killed by {name} before it answered, by somebody or because memory ran out"
 
 
 def _lost(worker: _Worker, how: str) -> NoReturn:
     raise ProcessLost(
-        f"process {worker.process.pid}, which had a part of the work, {how}. Nothing is known of "
-        "its part. Try again, with `--jobs 1` where memory is short."
+        f"process {worker.process.pid}, which had a part of the work, {how}. Its part has no "
+        "result. Try again, with `--jobs 1` if memory is short."
     )
 
 

@@ -66,7 +66,9 @@ class ProgramReader:
         ended = run_limited(name, self.command, env=self.env, text=text, limit=self.limit)
         if ended.code != 0:
             said = " ".join(ended.err.strip().rpartition("\n")[2].split())[:_STDERR_SHOWN]
-            raise Unavailable(name, f"it ended with code {ended.code}: {said or 'no word why'}")
+            raise Unavailable(
+                name, (f"it ended with code {ended.code}: {said or 'without a reason'}")
+            )
         return _hypotheses(name, ended.out)
 
 
@@ -77,21 +79,21 @@ def _hypotheses(name: str, said: str) -> tuple[str, ...]:
     try:
         answer: Any = parse_json(said)
     except ValueError as error:
-        raise Unavailable(name, f"its answer is no JSON document; {expected}") from error
+        raise Unavailable(name, f"its answer is not a JSON document; {expected}") from error
     if not isinstance(answer, dict):
-        raise Unavailable(name, f"its answer is no object; {expected}")
+        raise Unavailable(name, f"its answer is not an object; {expected}")
     found = cast("dict[str, object]", answer)
     more = sorted(key for key in found if key != _KEY)
     if more:
         named = ", ".join(json.dumps(key[:40]) for key in more[:3])
-        raise Unavailable(name, f"it named {named}, and may name hypotheses only; {expected}")
+        raise Unavailable(name, f"it named {named}, but only hypotheses are allowed; {expected}")
     listed = found.get(_KEY)
     if not isinstance(listed, list):
         raise Unavailable(name, f"its answer has no list of hypotheses; {expected}")
     guesses = cast("list[object]", listed)
     texts = [one for one in guesses if isinstance(one, str)]
     if len(texts) != len(guesses):
-        raise Unavailable(name, f"a hypothesis is no text; {expected}")
+        raise Unavailable(name, f"a hypothesis is not text; {expected}")
     # Half of a pair, as JSON may write it, is no text that can be stored.
     return tuple(one.encode(errors="replace").decode() for one in texts)
 
@@ -116,7 +118,7 @@ def program_reader(command: str, limit: str, env: Mapping[str, str]) -> ProgramR
         raise ReaderMistake(f"--second-reader: {hint}, not {command!r}: {error}") from error
     found = shutil.which(words[0], path=env.get("PATH"))
     if found is None:
-        hint = "expected a program that can be run; name it with its whole path"
+        hint = "expected an executable program; give its full path"
         raise ReaderMistake(f"--second-reader: {words[0]} is not found: {hint}")
     try:
         allowed = parse_duration(limit)

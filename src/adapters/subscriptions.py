@@ -81,7 +81,7 @@ def subscribe(
     for glob in types:
         if not any(matches(topic, glob) for topic in (*type_of, *UPCASTS)):
             raise SubscriptionMistake(
-                f"no event has a type like {glob}: `watchkeeper schema events` lists them"
+                f"no event type matches {glob}: `watchkeeper schema events` lists them"
             )
     if isinstance(from_position, int) and from_position < 0:
         raise SubscriptionMistake(f"position {from_position}: expected 0 or more")
@@ -138,12 +138,12 @@ def _unknown(store: EventStore, runs: Sequence[str], follow: bool) -> list[str]:
         return []
     known = [name.removeprefix("run/") for name in store.streams("run/")]
     then = (
-        "Waiting for its first event, as of a run that is launched later."
+        "Waiting for its first event, in case it is launched later."
         if follow
         else "`watchkeeper status --all` lists them."
     )
     return [
-        f"--run {run}: no run of this name is in the ledger.{did_you_mean(run, known)} {then}"
+        f"--run {run}: the ledger has no such run.{did_you_mean(run, known)} {then}"
         for run in dict.fromkeys(runs)
         if run not in known
     ]
@@ -158,7 +158,8 @@ def _first(store: EventStore, from_position: Position) -> int:
     if from_position > newest:
         # It would wait for events that have other positions here, and miss all before them.
         raise SubscriptionMistake(
-            f"position {from_position} lies beyond the ledger's newest event, {newest}: it is of "
-            "another home, or this one was restored from a backup; begin at a lower one"
+            f"position {from_position} is beyond the ledger's newest event, {newest}: it "
+            "belongs to another home, or this home was restored from a backup; start at a "
+            "lower one"
         )
     return from_position

@@ -107,7 +107,9 @@ class MetricsPage:
                 client.stream("GET", self.part.url) as answer,
             ):
                 if answer.is_redirect:
-                    raise Unavailable(self._source, "it redirects elsewhere: name the page itself")
+                    raise Unavailable(
+                        self._source, ("it redirects elsewhere: give the page's own URL")
+                    )
                 if not answer.is_success:
                     raise Unavailable(self._source, f"it answers {answer.status_code}")
                 content = b""
@@ -118,7 +120,7 @@ class MetricsPage:
                         raise Unavailable(self._source, says)
                     if deadline.expired():
                         seconds = self.limit.total_seconds()
-                        raise Unavailable(self._source, f"no whole page within {seconds:g} s")
+                        raise Unavailable(self._source, f"no complete page within {seconds:g} s")
                 return answer.headers.get("content-type", ""), content.decode("utf-8", "replace")
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             # Only the kind of error: its text may repeat the URL with its query.

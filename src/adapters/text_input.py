@@ -66,7 +66,7 @@ class NotText(Exception):
         >>> NotText("gzip data", "zcat").reported("a.gz", "watchkeeper triage")
         'a.gz: gzip data, expected text; try: zcat a.gz | watchkeeper triage -'
         """
-        step = "give the log itself"
+        step = "give the log file"
         if self.unpack:
             file = "FILE" if name == "-" else shlex.quote(name)
             step = f"try: {self.unpack} {file} | {door} -"

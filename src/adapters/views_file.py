@@ -267,8 +267,8 @@ class ViewsFile:
                 return
             if found > SCHEMA_VERSION:
                 raise ViewsFailure(
-                    f"{self.path} was written by a newer watchkeeper: upgrade this one; or end all "
-                    "watches and remove the file, and the views are made again"
+                    f"{self.path} was written by a newer watchkeeper: upgrade this one; or "
+                    "stop all watches and remove the file, and the views are rebuilt"
                 )
             for table in _TABLES:
                 sql.execute(table)
@@ -364,8 +364,8 @@ def _named(path: Path, what: str) -> Generator[None, None, None]:
         yield
     except (sqlite3.Error, ValueError) as error:
         raise ViewsFailure(
-            f"{path} could not be {what}: {error}. Views can be made again from the ledger: check "
-            "the disk; or end all watches, remove the file, and start again"
+            f"{path} could not be {what}: {error}. Views can be rebuilt from the ledger: "
+            "check the disk; or stop all watches, remove the file, and restart"
         ) from error
 
 

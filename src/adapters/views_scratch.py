@@ -66,6 +66,6 @@ def _named() -> Generator[None, None, None]:
         yield
     except sqlite3.Error as error:
         raise ViewsFailure(
-            f"rows could not be put aside to compare views: {error}. Free space where temporary "
-            "files go, or name another folder by SQLITE_TMPDIR"
+            f"rows could not be written to a temporary file to compare views: {error}. Free "
+            "space for temporary files, or set SQLITE_TMPDIR to another folder"
         ) from error

@@ -194,7 +194,7 @@ def _raw_events(text: str, file: str) -> Iterator[Any]:
         raise _other_version(file, None) from error
     except (YAMLError, OverflowError, ValueError) as error:
         # The scanner itself lets the built-in ones escape, from an escape such as "\UFFFFFFFF".
-        expected = "not YAML: expected an escape that stands for a character"
+        expected = "not YAML: expected an escape for a character"
         raise refuse(file, None, expected, "check the backslashes in double quotes") from error
 
 

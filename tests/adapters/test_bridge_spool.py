@@ -123,10 +123,10 @@ def test_one_bridge_has_a_spool(tmp_path: Path, spool: Spool) -> None:
 
 def test_a_spool_that_is_none_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "spool.db").write_bytes(b"not a database, and long enough to be read as one" * 99)
-    with pytest.raises(SpoolProblem, match="moved away by hand"), open_spool(tmp_path):
+    with pytest.raises(SpoolProblem, match="move it away by hand"), open_spool(tmp_path):
         pass
     (tmp_path / "file").write_text("")
-    with pytest.raises(SpoolProblem, match="name a folder"), open_spool(tmp_path / "file"):
+    with pytest.raises(SpoolProblem, match="choose a folder"), open_spool(tmp_path / "file"):
         pass
 
 
@@ -173,7 +173,7 @@ def test_a_full_disk_is_told_with_what_to_do(spool: Spool) -> None:
     # SQLite's own limit stands in for a disk without room; the error is the same.
     spool.connection.execute("PRAGMA max_page_count = 1")
     big = Message(os.urandom(100_000), message("a").attributes, Worth.END)
-    with pytest.raises(SpoolProblem, match="look for free disk space"):
+    with pytest.raises(SpoolProblem, match="check the free disk space"):
         spool.offer([big])
     spool.connection.execute("PRAGMA max_page_count = 1000000")
     assert spool.offer([big]).taken == 1

@@ -93,7 +93,7 @@ def test_a_stopped_server_is_unavailable_and_says_so_at_once(
         (200, b"", "is no listing"),
         (200, EMPTY.replace(b"<Name>bucket</Name>", b""), "is no listing"),
         (200, EMPTY[:60], "."),
-        (200, EMPTY.replace(b"false", b"true"), "is cut, with no next page"),
+        (200, EMPTY.replace(b"false", b"true"), "is truncated without a next page"),
     ],
 )
 def test_a_server_that_refuses_or_talks_nonsense_is_unavailable(
@@ -112,7 +112,7 @@ def test_a_listing_whose_pages_repeat_is_unavailable(monkeypatch: pytest.MonkeyP
     page = EMPTY.replace(b"<IsTruncated>false</IsTruncated>", token)
     with server(lambda _path: (200, page)) as address:
         point_to(monkeypatch, address)
-        with pytest.raises(Unavailable, match="is cut, with no next page"):
+        with pytest.raises(Unavailable, match="is truncated without a next page"):
             FsspecCheckpoints().list_checkpoints("s3://bucket/demo")
 
 
@@ -236,7 +236,7 @@ def test_a_size_is_the_sum_of_all_objects_and_says_when_it_was_cut(s3_bucket: st
     (cut,) = measure(paths[:1], objects_max=2)
     assert cut.cut == "more than 2 objects"
     (late,) = measure(paths[:1], limit=timedelta(0))
-    assert late == Size(cut="not counted in the time allowed")
+    assert late == Size(cut="not computed within the time limit")
 
 
 def test_the_size_of_what_a_silent_server_holds_is_cut_and_holds_nobody_up(

@@ -134,8 +134,7 @@ ADDED = [
     (
         "hardware:",
         "c.yaml:16  hardware: (empty)\n    expected a section with the keys type, topology, "
-        "count, region\n"
-        "    -> give it a value; what is optional may be left out",
+        "count, region\n    -> give it a value; an optional key may be omitted",
     ),
     (
         "hardware: v5p",
@@ -148,8 +147,8 @@ ADDED = [
     ),
     (
         "title:",
-        'c.yaml:16  title: (empty)\n    expected text, for example "Grug MoE 1e23"\n'
-        "    -> give it a value; what is optional may be left out",
+        'c.yaml:16  title: (empty)\n    expected text, for example "Grug MoE 1e23"\n    '
+        "-> give it a value; an optional key may be omitted",
     ),
     (
         "timezone: Mars/Olympus",
@@ -202,9 +201,9 @@ ADDED = [
     ),
     (
         "logbook: {remote: origin}",
-        'c.yaml:16  logbook.remote: "origin"\n'
-        "    expected a URL or path of a git remote; its name is known in its clone only\n"
-        "    -> write what this prints: git remote get-url origin",
+        'c.yaml:16  logbook.remote: "origin"\n    expected a URL or path of a git remote; '
+        "only its clone knows this name\n    -> write what this prints: git remote get-url "
+        "origin",
     ),
     (
         "initialize_from: $SCRATCH/step-10",
@@ -213,8 +212,8 @@ ADDED = [
     ),
     (
         "initialize_from: ~nobody-of-that-name/x",
-        'c.yaml:16  initialize_from: "~nobody-of-that-name/x"\n'
-        "    expected a path; there is no home folder of that name\n    -> write it in full",
+        'c.yaml:16  initialize_from: "~nobody-of-that-name/x"\n    expected a path; no '
+        "home folder has that name\n    -> write it in full",
     ),
     (
         "run: other",
@@ -433,7 +432,7 @@ BROKEN = [
     ("goal: fast: very\n", "c.yaml:1\n    not YAML: expected one key and its value on the line"),
     ("a: b\n- c\n", "c.yaml:2\n    not YAML: expected a key or item that lines up with the ones"),
     ('a: "\\q"\n', "c.yaml:1\n    not YAML: expected a known escape in double quotes"),
-    ('a: "\\UFFFFFFFF"\n', "c.yaml\n    not YAML: expected an escape that stands for a character"),
+    ('a: "\\UFFFFFFFF"\n', "c.yaml\n    not YAML: expected an escape for a character"),
     ("a: @b\n", "c.yaml:1\n    not YAML: expected text that begins with a letter, a digit or"),
     ("a: b\n---\na: c\n", "c.yaml:2\n    expected one document, found a second"),
     ("%YAML 1.1\n---\na: no\n", "c.yaml:2\n    expected YAML 1.2, found a directive for another"),
@@ -529,7 +528,7 @@ def test_a_missing_file_names_the_one_that_was_probably_meant(tmp_path: Path) ->
     (tmp_path / "grug.yaml").write_text(VALID)
     with pytest.raises(BadInput, match=r"there is none\n    -> did you mean .*/grug\.yaml\?"):
         read_contract(tmp_path / "grugg.yaml")
-    with pytest.raises(BadInput, match=r"there is none\n    -> there is no folder .*/none;"):
+    with pytest.raises(BadInput, match=r"there is none\n    -> no folder .*/none;"):
         read_contract(tmp_path / "none" / "grug.yaml")
 
 

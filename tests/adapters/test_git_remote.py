@@ -276,7 +276,7 @@ def test_a_tree_reads_and_writes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", "../a", "a/./b", ".git/hooks/x", "a\0b"])
 def test_a_path_that_leaves_the_repository_is_refused(path: str, remote: GitRemote) -> None:
-    with pytest.raises(ValueError, match="no path in a repository"):
+    with pytest.raises(ValueError, match="not a path in a repository"):
         remote.commit_file(BranchHead(None), path, b"", "m", at=AT)
 
 
@@ -1233,7 +1233,9 @@ def test_a_mirror_that_was_deleted_is_made_again(
 def test_a_place_that_is_taken_by_something_else_is_named(bare: Path, mirror: Path) -> None:
     mirror.mkdir(parents=True)
     (mirror / "letters.txt").write_text("mine")
-    with pytest.raises(Unavailable, match=f"no mirror can be made at {mirror}.*move away"):
+    with pytest.raises(
+        Unavailable, match=f"no mirror can be created at {mirror}.*move the existing"
+    ):
         opened(mirror, str(bare))
     assert [path.name for path in mirror.parent.iterdir()] == ["one.git"]
 
@@ -1286,7 +1288,7 @@ def test_a_mirror_that_a_power_cut_damaged_is_named_with_the_next_step(
         (mirror / "objects" / str(head.commit)[:2] / str(head.commit)[2:]).touch()
     else:
         (mirror / "refs").rename(mirror / "sfer")
-    with pytest.raises(Unavailable, match=f"Stop watchkeeper and delete {mirror}: it is made"):
+    with pytest.raises(Unavailable, match=f"Stop watchkeeper and delete {mirror}: it is created"):
         remote.read_file(head, "README.md")
 
 

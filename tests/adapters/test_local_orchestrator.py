@@ -390,7 +390,7 @@ def test_a_read_that_hangs_is_given_up(house: House, name: str) -> None:
 
 def test_jobs_that_can_not_be_seen_are_not_gone(house: House, tmp_path: Path) -> None:
     house.jobs.rename(tmp_path / "elsewhere")
-    with pytest.raises(Unavailable, match="the folder is gone"):
+    with pytest.raises(Unavailable, match="the folder is missing"):
         house.find()
 
 

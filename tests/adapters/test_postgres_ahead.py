@@ -22,7 +22,7 @@ pytestmark = pytest.mark.postgres
 PAGES = 4
 EVENTS = PAGES * READ_PAGE + 7
 HASTY = replace(LIMITS, answer=timedelta(seconds=5))
-AGAIN = "a page that was read ahead is asked for again"
+AGAIN = "a page that was read ahead is requested again"
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def test_a_stopped_process_is_not_waited_for_without_limit(
     stopper = Thread(target=stop_one)
     stopper.start()
     with pytest.raises(
-        ProcessLost, match=r"gave no sign for 3 s.*stopped.*Nothing is known"
+        ProcessLost, match=r"gave no sign for 3 s.*stopped.*Its part has no result"
     ) as lost:
         list(in_processes(stuck, str(tmp_path), range(2), 2))
     stopper.join()

@@ -200,7 +200,7 @@ def test_the_same_key_gets_the_first_answer_on_whatever_version(store: EventStor
 
 def test_the_same_key_with_another_digest_is_refused(store: EventStore) -> None:
     store.append([write("run/a", 0)], key="check 7", digest=b"one")
-    with pytest.raises(KeyReused, match="'check 7' was used before for something else"):
+    with pytest.raises(KeyReused, match="'check 7' was used before for another request"):
         store.append([write("run/a", 1)], key="check 7", digest=b"two")
     with pytest.raises(KeyReused):
         store.answer("check 7", digest=b"two")

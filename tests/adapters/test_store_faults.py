@@ -253,7 +253,7 @@ def test_a_file_that_is_no_store_is_broken(tmp_path: Path, content: bytes) -> No
 
 
 def test_a_missing_file_can_not_be_verified(tmp_path: Path) -> None:
-    with pytest.raises(StoreFailure, match="there is no store to verify"):
+    with pytest.raises(StoreFailure, match="no store to verify"):
         verify_store(tmp_path / "ledger.db")
 
 
@@ -274,7 +274,7 @@ def test_a_lost_store_is_not_begun_anew(path: Path, emptied: bool) -> None:
     path.unlink()
     if emptied:
         path.touch()
-    with pytest.raises(StoreFailure, match=r"gone or empty, but ledger\.db\.rest is still beside"):
+    with pytest.raises(StoreFailure, match="missing or empty, but ledger\\.db\\.rest still exists"):
         open_store(path)
     rest_path(path).unlink()
     open_store(path).close()
@@ -371,7 +371,7 @@ def test_a_commit_whose_outcome_is_unknown_stops_all_writing(
             store.database.writing("note"),
         ):
             pass
-    with pytest.raises(StoreFailure, match="Nothing more is written"):
+    with pytest.raises(StoreFailure, match="Writing stops"):
         store.append([write("run/a", 1)], key="k")
     store.close()
     with open_store(path) as opened:

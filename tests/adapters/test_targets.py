@@ -101,7 +101,7 @@ def test_a_line_longer_than_what_is_read_at_once_is_found(path: Path) -> None:
 @pytest.mark.parametrize("content", [b"my notes", b'{"a": 1}\n', b"SQLite format 3\x00"])
 def test_a_file_of_something_else_is_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(Unavailable, match="something else than events"):
+    with pytest.raises(Unavailable, match="something other than events"):
         FileTarget(path, "k").send(EVENTS)
     assert path.read_bytes() == content
 
@@ -383,12 +383,12 @@ def test_an_address_names_a_target(address: str, kind: type[Any], name: str) -> 
         ("hello", "expected pubsub://"),
         ("pubsub://projects/p", "expected pubsub://projects/PROJECT/topics/TOPIC"),
         ("file://relative/path", "an absolute path"),
-        ("file:///tmp/nowhere/at/all.jsonl", "there is no folder"),
-        ("file:///tmp", "is no file"),
-        ("https:///path", "names no host"),
+        ("file:///tmp/nowhere/at/all.jsonl", "no folder"),
+        ("file:///tmp", "is not a file"),
+        ("https:///path", "it has no host"),
         ("https://me:hunter2@x.example/", "signed with the secret"),
         ("http://x.example/hook", "expected https beyond this machine"),
-        ("https://x.example/#secret=UNSET", "UNSET is not set: make one with"),
+        ("https://x.example/#secret=UNSET", "UNSET is not set: create one with"),
         ("https://x.example/#secret=BAD", "at least 24 bytes"),
         ("https://x.example/#secret=whsec_hunter2/", "names a variable, not a secret"),
         ("https://x.example/#hunter2", "after # expected"),

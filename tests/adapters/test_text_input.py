@@ -137,7 +137,7 @@ def test_random_bytes_are_refused_in_one_line(words: str, tmp_path: Path) -> Non
     file.write_bytes(random_bytes(300_000))
     done = in_this_process(*words.split(), str(file))
     assert (done.returncode, done.stdout) == (4, b"")
-    told = f"{file}: binary data, expected text; give the log itself\n"
+    told = f"{file}: binary data, expected text; give the log file\n"
     assert done.stderr.decode() == told
 
 

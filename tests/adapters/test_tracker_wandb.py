@@ -202,7 +202,7 @@ def test_a_run_that_is_listed_and_not_shown_is_not_missing(hostile: Hostile) -> 
     hostile.mode = "no run"
     assert tracker(hostile.url).read() is None
     hostile.others = [dict(RUN)]
-    assert why(tracker(hostile.url)) == "the server lists the run and does not show it"
+    assert why(tracker(hostile.url)) == "the server lists the run but does not show it"
 
 
 def test_a_server_that_works_again_is_read_again(hostile: Hostile) -> None:

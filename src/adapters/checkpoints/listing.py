@@ -163,7 +163,7 @@ class FsspecCheckpoints:
         try:
             return ask(source, read, filesystem, bucket).lower()
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise Unavailable(source, "there is no such bucket") from error
+            raise Unavailable(source, "the bucket does not exist") from error
 
     def _list(self, root: str) -> CheckpointListing:
         source = f"checkpoints {root}"
@@ -258,7 +258,9 @@ def parse_metadata(content: bytes, path: str, step: int) -> CheckpointFacts:
         reason = f"{METADATA} ({len(content)} bytes) can't be read: {error}"
         return _incomplete(path, step, reason)
     if not isinstance(loaded, dict):
-        return _incomplete(path, step, f"{METADATA} holds no object, but {str(loaded)[:40]!r}")
+        return _incomplete(
+            path, step, (f"{METADATA} does not hold an object, but {str(loaded)[:40]!r}")
+        )
     found = cast("dict[str, Any]", loaded)
     named = found.get("step")
     # Python counts true and false as integers; JSON does not.

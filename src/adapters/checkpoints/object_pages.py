@@ -110,11 +110,11 @@ def _s3_page(
     # botocore reads any XML, or no XML, as an empty listing. Only a real listing has these two.
     truncated = answer.get("IsTruncated")
     if not isinstance(truncated, bool) or "Name" not in answer:
-        raise Unavailable(source, f"the answer is no listing of s3://{bucket}/{prefix}")
+        raise Unavailable(source, f"the answer is not a listing of s3://{bucket}/{prefix}")
     following = str(answer.get("NextContinuationToken") or "") if truncated else ""
     if truncated and (not following or following == token):
         raise Unavailable(
-            source, f"the listing of s3://{bucket}/{prefix} is cut, with no next page"
+            source, f"the listing of s3://{bucket}/{prefix} is truncated without a next page"
         )
     entries = [
         *_folders((str(one["Prefix"]) for one in answer.get("CommonPrefixes", [])), prefix),
@@ -140,7 +140,7 @@ def _gs_page(
         raise Unavailable(source, f"HTTP 404 when listing gs://{bucket}: {error}"[:200]) from error
     page = cast("Mapping[str, Any]", answer if isinstance(answer, dict) else {})
     if page.get("kind") != "storage#objects":
-        raise Unavailable(source, f"the answer is no listing of gs://{bucket}/{prefix}")
+        raise Unavailable(source, f"the answer is not a listing of gs://{bucket}/{prefix}")
     following = str(page.get("nextPageToken") or "")
     if following and following == token:
         raise Unavailable(source, f"the listing of gs://{bucket}/{prefix} repeats a page")

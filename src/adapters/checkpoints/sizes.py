@@ -42,8 +42,8 @@ class Size:
     cut: str = ""
 
 
-_WAITING = "not counted in the time allowed"
-_LATE = "not counted to its end in the time allowed"
+_WAITING = "not computed within the time limit"
+_LATE = "not fully computed within the time limit"
 
 
 @dataclass(slots=True)

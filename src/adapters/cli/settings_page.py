@@ -56,16 +56,16 @@ def home_settings() -> str:
     )
     return f"""## Of a home
 
-What is of no run is given to a command, stands in the environment, or is kept in the home by
-`watchkeeper init`; the first that is there counts. `--store` stands before the command.
+These settings belong to the home, not to a run. The first of these counts: the option, the
+variable, the value that `watchkeeper init` keeps in the home. `--store` comes before the command.
 
 | what | option | variable | kept in the home | else |
 |---|---|---|---|---|
 {rows}
 
-The URL of a store is `postgresql://USER@HOST/DATABASE#SCHEMA`; without `#SCHEMA` it is
-`{SCHEMA_DEFAULT}`, and `{HOME_MARK}` in it stands for the home's own name. `{IN_THE_HOME}` is the
-file in the home, where the variable or the home names a server. A password is taken from the
+The URL of a store is `postgresql://USER@HOST/DATABASE#SCHEMA`. Without `#SCHEMA` it is
+`{SCHEMA_DEFAULT}`, and `{HOME_MARK}` in it is replaced by the home's name. `{IN_THE_HOME}` is the
+file in the home, for a home whose variable or settings name a server. A password is taken from the
 variable's URL, `PGPASSWORD` or `~/.pgpass`, never from `--store`. See
 [PostgreSQL](../operators-guide.md#postgresql).
 """

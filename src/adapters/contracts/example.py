@@ -22,7 +22,7 @@ _CADENCE = {Lane.HERO: "15m"}
 
 _TEXT = """\
 # yaml-language-server: $schema=contract.schema.json
-# (make that file beside this one: watchkeeper contract schema > contract.schema.json)
+# (create that file next to this one: watchkeeper contract schema > contract.schema.json)
 #
 # Replace each {fill}, then: watchkeeper contract check THIS_FILE
 # Lane {lane}: {about}.
@@ -55,7 +55,7 @@ orchestrator:
   kind: ray                   # ray or local
   # The URL of Ray's dashboard, such as http://127.0.0.1:8265.
   address: {fill}
-  # Its name in records; a name such as us-central2 also tells the region.
+  # Its name in records; a name such as us-central2 also gives the region.
   cluster: {fill}
 code:
   # URL or path of the git remote that holds the commit.
@@ -68,7 +68,7 @@ code:
   # container: ghcr.io/acme/train@sha256:...
   # built_from: 4be1c09d1f0a7a2c3a1e5d6b7c8d9e0f1a2b3c4d  # the commit of bundle or container
   # dirty: true               # launch with changes that no commit has; a human consents to them
-  # worktree: /home/me/lab    # a checkout to hold against the commit
+  # worktree: /home/me/lab    # a checkout to compare with the commit
   # script: experiments/grug.py  # the experiment, when the command does not show it
   # config: [configs/run.yaml]  # compared before each relaunch
   # ignore: ["*.md", "tests/*"]  # changed files that cannot affect training
@@ -91,7 +91,7 @@ tracker:
   #   entity: acme            # https://wandb.ai/<entity>/<project>
   #   project: grug
   #   mode: online            # or offline, and then dir: /srv/runs/my-run (it holds wandb/)
-  #   base_url: https://wandb.example.com  # only for a server of your own
+  #   base_url: https://wandb.example.com  # only for your own server
   id: {fill}
   display_name: {fill}
   resume: allow               # allow, never or must
@@ -130,7 +130,7 @@ watch:
   # after_submit: 120s        # the first check after a submit
   # stabilizing: 570s         # until training is seen
   # pending_notify: 30m       # a job that waits longer opens a finding
-# stopping:                   # where the watch ends before the run does; the job goes on
+# stopping:                   # where the watch ends before the run does; the job continues
 #   step: 3000
 #   at: "2026-11-21T14:00:00Z"
 #   event: first_checkpoint
@@ -160,14 +160,14 @@ policy:
 # --- What recovery may do; these are the defaults -------------------------------------------------
 
 # recover:
-#   bad_node: ask  # exception: whoever watches may delete the one bad TPU node that is named
+#   bad_node: ask  # exception: the watch's holder may delete the one bad TPU node that is named
 #   trajectory: ["*my_kernel*"]           # files whose change may lead to another trajectory
 #   harmless: ["src/mylib/model_card.py"]  # and those that cannot, which come first
 
 # --- What counts as wrong in the metrics; these are the lane's defaults ---------------------------
 
 # detect:
-#   metrics: {{loss: lm loss}}   # where the name does not tell what it is
+#   metrics: {{loss: lm loss}}   # where the name does not show what it is
 #   throughput_drop: {limits.throughput_drop}     # below its baseline, for
 #   throughput_cadences: {limits.throughput_cadences}
 #   warmup_steps: 2000        # 1 % of the final step when nothing says more
@@ -189,13 +189,13 @@ policy:
 #   tracker_ahead: {limits.tracker_ahead}        # times the steps that were printed meanwhile
 #   tracker_loss: {limits.tracker_loss}         # of the loss that was printed at the same step
 
-# --- How long it may be quiet, and what disks must have free; the lane's defaults ----------------
+# --- How long it may stall, and the free disk space; the lane's defaults --------------------------
 
 # live:
 #   initialising: {live[initialising]}       # a start without a word, before it is looked at
-#   startup_watchdog: {live[startup_watchdog]}   # a start whose output goes on
+#   startup_watchdog: {live[startup_watchdog]}   # a start whose output continues
 #   compiling: {live[compiling]}          # no step while it compiles, restores, saves or evaluates
-#   stall: {live[stall]}              # steps that stand still in training, over
+#   stall: {live[stall]}              # steps that stop in training, over
 #   stall_cadences: {live[stall_cadences]}
 #   tracker_silent: {live[tracker_silent]}     # steps come, and the tracker shows nothing new
 #   checkpoint_slack: {live[checkpoint_slack]}     # intervals without a complete checkpoint
@@ -203,15 +203,15 @@ policy:
 #   disk_warn: {live[disk_warn]}
 #   disk_alert: {live[disk_alert]}
 
-# --- What tells that a signal of a shared system speaks of this run ------------------------------
+# --- What binds a signal of a shared system to this run ------------------------------
 
 # signals:
-#   roots: [gs://acme-tmp/my-run]  # beside output_root
+#   roots: [gs://acme-tmp/my-run]  # besides output_root
 #   nodes: [tpu-my-run-0]     # that the run has to itself
 #   pools: [qr-my-run]        # queued resources that serve it
 #   budgets: ["My run"]       # billing budgets
 
-# --- Where the job tells its own gauges, and what each machine must have --------------------------
+# --- Where the job serves its gauges, and what each machine must have --------------------------
 
 # telemetry:
 #   url: http://10.0.0.5:9090/metrics   # a Prometheus page of the job

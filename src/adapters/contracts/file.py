@@ -231,12 +231,12 @@ def _placed(path: KeyPath, text: str, folder: Path) -> str | _Wrong:
         return _Wrong("expected a path; variables are not filled in", "write it in full")
     if path in _REMOTES and _REMOTE_NAME.fullmatch(place) and not os.path.exists(folder / place):
         return _Wrong(
-            "expected a URL or path of a git remote; its name is known in its clone only",
+            "expected a URL or path of a git remote; only its clone knows this name",
             f"write what this prints: git remote get-url {place}",
         )
     expanded = os.path.expanduser(place)
     if expanded.startswith("~"):
-        return _Wrong("expected a path; there is no home folder of that name", "write it in full")
+        return _Wrong("expected a path; no home folder has that name", "write it in full")
     # A join with an absolute path returns that path, exactly as written.
     return expanded if os.path.isabs(expanded) else os.path.normpath(folder / expanded)
 

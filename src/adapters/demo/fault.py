@@ -144,7 +144,7 @@ def _wait_for_writing(
             return driver
         if (folder / "metadata.json").exists():
             seen = "no process was found" if driver is None else f"process {driver.pid} was seen"
-            raise GaveUpError(f"{folder} is complete, and {seen}: it was too late to strike")
+            raise GaveUpError(f"{folder} is complete, and {seen}: it was too late for the fault")
         if parent is not None and not _lives(parent):
             raise GaveUpError(f"the parent process {parent.pid} has ended")
         if deadline.expired():

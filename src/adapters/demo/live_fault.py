@@ -230,16 +230,16 @@ def parse(arguments: Sequence[str]) -> Plan:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m watchkeeper.adapters.demo.live_fault",
-        description="Harm the demo's training without ending it.",
+        description="Break the demo's training without ending it.",
     )
     add = parser.add_argument
     add("--kind", required=True, choices=list(KINDS), help="what to do")
     add("--output-root", required=True, type=local_path, help="the training's --output-root")
     add("--metrics", required=True, type=local_path, help="the training's --metrics")
     add("--run-id", required=True, help="the training's --run-id")
-    add("--step", required=True, type=int, help="the checkpoint with which the harm begins")
+    add("--step", required=True, type=int, help="the checkpoint at which the fault begins")
     add("--log", required=True, type=local_path, help="file that one JSON line is added to")
-    add("--timeout", type=float, default=600.0, help="seconds after which it gives up")
+    add("--timeout", type=float, default=600.0, help="seconds after which it stops trying")
     add("--parent-pid", required=True, type=int, help="leave when this process has ended")
     found = parser.parse_args(arguments)
     return Plan(

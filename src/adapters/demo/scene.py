@@ -254,7 +254,7 @@ def _command(run: str, output: Path, tracker: TrackerChoice, steps: int) -> tupl
 
 def _goal(*, harmed: bool) -> str:
     if harmed:
-        return "Show one run that goes wrong while it lives, and is told about, not restarted"
+        return "Show one run that goes wrong while it lives, and is reported, not restarted"
     return "Show one run from launch to seal, with a crash on the way"
 
 

@@ -229,11 +229,11 @@ def _answer(command: Sequence[str]) -> Any:
     if done.returncode != 0:
         if any(word in done.stderr for word in _MISSING):
             return None
-        raise _NoAnswer(f"unknown whether it is there: {_last_line(done.stderr) or 'no answer'}")
+        raise _NoAnswer(f"unknown whether it exists: {_last_line(done.stderr) or 'no answer'}")
     try:
         return json.loads(done.stdout or "null")
     except ValueError as error:
-        raise _NoAnswer("unknown whether it is there: gcloud answered no JSON") from error
+        raise _NoAnswer("unknown whether it exists: gcloud did not answer JSON") from error
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -108,9 +108,9 @@ def _resource(kind: Kind, name: str, why: str, **settings: JsonValue) -> Resourc
 
 def _pubsub(settings: Settings) -> list[Resource]:
     whys = {
-        "signals": "takes audit logs, log lines, incidents and ticks",
-        "objects": "takes what happens to checkpoints' objects; apart, since it is busy",
-        "dead": "takes what could not be taken in ten tries: our own side failed",
+        "signals": "receives audit logs, log lines, incidents and ticks",
+        "objects": "receives changes of checkpoint objects; separate, because it is busy",
+        "dead": "receives messages that failed ten times: a fault on our side",
     }
     made: list[Resource] = []
     names = ("dead", *_fed(settings))
@@ -158,7 +158,7 @@ def _feeds(settings: Settings) -> list[Resource]:
         _resource(
             "notification",
             f"gs://{bucket}/{prefix}",
-            "tells when a checkpoint's objects are written or deleted",
+            "reports written and deleted checkpoint objects",
             bucket=bucket,
             prefix=prefix,
             topic=topic(settings, "objects"),
@@ -168,10 +168,10 @@ def _feeds(settings: Settings) -> list[Resource]:
         for bucket in settings.buckets
         for prefix in settings.prefixes or ("",)
     ]
-    channel = "lets alerting policies tell us; name it in the policies for disks and hosts"
+    channel = "lets alerting policies notify us; name it in the policies for disks and hosts"
     made.append(_resource("channel", settings.name, channel, topic=signals))
     job = f"projects/{settings.project}/locations/{settings.location}/jobs/{settings.name}-tick"
-    why = "asks what is due, so that a watch that listens and does nothing else is noticed"
+    why = "asks what is due, so that a watch that only listens is noticed"
     made.append(
         _resource(
             "tick",
@@ -208,11 +208,11 @@ def _bindings(settings: Settings) -> list[Resource]:
             )
             for one in ("audit", "logs")
         ),
-        _binding(signals, monitoring, publisher, "Monitoring tells of incidents"),
+        _binding(signals, monitoring, publisher, "Monitoring reports incidents"),
     ]
     if settings.buckets:
         storage = f"serviceAccount:service-{NUMBER}@gs-project-accounts.iam.gserviceaccount.com"
-        why = "Cloud Storage tells of objects"
+        why = "Cloud Storage reports objects"
         made.append(_binding(topic(settings, "objects"), storage, publisher, why))
     if not settings.account:
         return made

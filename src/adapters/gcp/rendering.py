@@ -23,7 +23,9 @@ _NOT_SHOWN = frozenset({"bucket", "prefix"})
 
 def as_text(settings: Settings, resources: Sequence[Resource]) -> str:
     """Return the plan for people: the resources, their purpose and their permissions."""
-    lines = [f"What project {settings.project} needs so that watchkeeper hears of its runs:"]
+    lines = [
+        (f"What project {settings.project} needs to send signals about its runs to watchkeeper:")
+    ]
     for kind, several in groupby(resources, key=lambda one: one.kind):
         lines += ["", f"{_TITLES[kind]}:"]
         for one in several:
@@ -93,7 +95,7 @@ def _notes(settings: Settings) -> list[str]:
     options = " ".join(f"--signals {names}-{one}" for one in sorted(read))
     lines = [f"Then: watchkeeper watch {options}"]
     if not settings.buckets:
-        lines.append("No bucket is named: add --bucket B --prefix X to hear of checkpoints.")
+        lines.append("No bucket is named: add --bucket B --prefix X for signals about checkpoints.")
     if not settings.account:
         lines.append(
             "No account is named: add --account serviceAccount:NAME@PROJECT.iam.gserviceaccount.com"

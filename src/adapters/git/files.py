@@ -133,7 +133,7 @@ def _write_folder(
 
 def _parts(path: str) -> list[bytes]:
     if wrong := path_problem(path):
-        raise ValueError(f"{path!r} is no path in a repository: {wrong}")
+        raise ValueError(f"{path!r} is not a path in a repository: {wrong}")
     return [part.encode() for part in path.split("/")]
 
 

@@ -195,12 +195,12 @@ def _too_late(git: Git, command: str) -> Unavailable:
 
 def failure(git: Git, command: str, code: int, said: str) -> str:
     """Return the reason for a command that failed, with the next step where we know it."""
-    ended = f"git {command} ended with code {code}: {said or 'it said nothing'}"
+    ended = f"git {command} ended with code {code}: {said or 'it printed nothing'}"
     lock = lock_file(git, said)
     if lock is not None:
         return f"{ended}. If no git process works in this mirror, delete the file {lock}"
     if str(git.mirror) in said and re.search(r"corrupt|is empty|not a git repository", said):
-        return f"{ended}. Stop watchkeeper and delete {git.mirror}: it is made again when needed"
+        return f"{ended}. Stop watchkeeper and delete {git.mirror}: it is created again when needed"
     return ended
 
 
@@ -296,8 +296,8 @@ def make_mirror(git: Git, deadline: Deadline) -> None:
             return  # Another process was first.
         raise Unavailable(
             git.source,
-            f"no mirror can be made at {git.mirror}: {error}; move away what is there, or fix its "
-            "folder's permissions",
+            f"no mirror can be created at {git.mirror}: {error}; move the existing file "
+            "away, or fix its folder's permissions",
         ) from error
     finally:
         # After the rename there is nothing here; else it is empty, and if it stays it does no harm.
@@ -312,5 +312,7 @@ def full_id(oid: str) -> str:
             git than it says.
     """
     if not re.fullmatch(r"[0-9a-f]{40}", oid):
-        raise ValueError(f"{oid!r} is no full commit id, expected 40 lower-case hexadecimal digits")
+        raise ValueError(
+            f"{oid!r} is not a full commit id, expected 40 lower-case hexadecimal digits"
+        )
     return oid

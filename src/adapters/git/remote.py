@@ -286,7 +286,7 @@ class GitRemoteMirror:
 
     def _raced(self, onto: BranchHead, why: str) -> PushRaced:
         return PushRaced(
-            f"{self._git.source}: branch {self._branch} was not moved on from {onto.commit}: "
+            f"{self._git.source}: branch {self._branch} was not advanced from {onto.commit}: "
             f"{why}; fetch it and render again"
         )
 
@@ -296,13 +296,14 @@ class GitRemoteMirror:
         if found.commit == target:
             # Anyone's bare name is no seal: it has no message, no tagger and no time.
             raise TagTaken(
-                f"{self._git.source}: tag {name} is on {target} but is lightweight, expected an "
-                "annotated one; it is never replaced: find out who made it, and use another name "
-                "or have them remove it"
+                f"{self._git.source}: tag {name} is on {target} but is lightweight, expected "
+                "an annotated one; it is never replaced: find out who created it, and use "
+                "another name or ask them to remove it"
             )
         raise TagTaken(
             f"{self._git.source}: tag {name} is on {found.commit}, expected {target}; it is "
-            "never moved: find out who made it, and use another name or have them remove it"
+            "never moved: find out who created it, and use another name or ask them to "
+            "remove it"
         )
 
 

@@ -113,8 +113,8 @@ def read_patch(path: str, ignore: Sequence[str], identity: str) -> str:
             raise Unavailable(source, f"git diff ended with code {code}: {said}")
         text += out
     if len(text) > PATCH_BYTES_MAX:
-        reason = f"the patch has more than {PATCH_BYTES_MAX // 2**20} MiB; commit what changed"
-        raise Unavailable(source, f"{reason}, or name what is data in code.ignore")
+        reason = f"the patch has more than {PATCH_BYTES_MAX // 2**20} MiB; commit the changes"
+        raise Unavailable(source, f"{reason}, or list data files in code.ignore")
     if _patch(source, path, changed, deadline) != identity:
         raise Unavailable(source, "a file changed while the patch was read; launch again")
     return text.decode(errors="surrogateescape")
@@ -142,7 +142,7 @@ def _patch(source: str, top: str, changed: Sequence[tuple[str, str]], deadline: 
     """Return the SHA-256 of `git diff HEAD` over changed files, and of the untracked ones."""
     digest = hashlib.sha256(b"watchkeeper/patch/v1\n")
     if len(changed) > CHANGED_MAX:
-        reason = f"{len(changed)} files changed; commit them, or name what is harmless"
+        reason = f"{len(changed)} files changed; commit them, or list harmless files"
         raise Unavailable(source, f"{reason} in code.ignore")
     if any(mark != "??" for mark, _ in changed):
         out = _diff(source, top, changed, deadline)
@@ -181,7 +181,7 @@ def _untracked(
         size = path.stat().st_size
         if size > left or deadline.expired():
             limit = f"{UNTRACKED_BYTES_MAX // 2**20} MiB"
-            reason = f"untracked files have more than {limit}; name what is data in code.ignore"
+            reason = f"untracked files have more than {limit}; list data files in code.ignore"
             raise Unavailable(source, reason)
         inner = hashlib.sha256()
         with path.open("rb") as file:

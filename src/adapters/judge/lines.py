@@ -145,7 +145,7 @@ def _parsed(text: str) -> dict[str, Any]:
         if "\\ud" in text.lower():
             line = _whole(line)
     except ValueError as error:
-        raise BadLine(f"no JSON ({error}); expected one object on each line") from error
+        raise BadLine(f"not JSON ({error}); expected one object per line") from error
     if not isinstance(line, dict):
         raise BadLine(problem("", line, "an object with id and observation"))
     found = cast("dict[str, Any]", line)
@@ -212,11 +212,11 @@ def _sensible(seen: Observation, place: str, launched_at: datetime | None, run: 
     last = run.watch.last_check.at if run.watch.last_check is not None else None
     if last is not None and seen.at < last:
         expected = (
-            f"a time from {last.isoformat()} on, that of the observation before (oldest first)"
+            f"a time from {last.isoformat()} on, the time of the observation before (oldest first)"
         )
         raise BadLine(problem(f"{place}.at", seen.at.isoformat(), expected))
     if place == "observation" and launched_at is not None and launched_at > seen.at:
-        expected = f"a time up to {seen.at.isoformat()}, that of the observation"
+        expected = f"a time up to {seen.at.isoformat()}, the time of the observation"
         raise BadLine(problem("launched_at", launched_at.isoformat(), expected))
     for number, reading in enumerate(seen.readings):
         where = f"{place}.readings.{number}"
@@ -225,7 +225,7 @@ def _sensible(seen: Observation, place: str, launched_at: datetime | None, run: 
             raise BadLine(problem(f"{where}.source", reading.source, expected))
         away = reading.source == "orchestrator" and reading.state is SourceState.UNAVAILABLE
         if away and seen.job is not None and seen.job.state is not JobState.UNKNOWN:
-            expected = f"fresh or stale beside job.state {seen.job.state.value}, or no job"
+            expected = f"fresh or stale with job.state {seen.job.state.value}, or no job"
             raise BadLine(problem(f"{where}.state", reading.state.value, expected))
 
 

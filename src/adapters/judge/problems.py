@@ -62,7 +62,7 @@ def _message(one: ErrorDetails, place: str) -> str:
         said = _SHAPES[one["type"]]
         return problem(where, value, f"{said}; see {page}" if said == "an object" else said)
     if one["type"] == "enum" and where.endswith("state"):
-        said += "; docs/observation.md says which of them another word, such as KILLED, is"
+        said += "; docs/observation.md maps other words, such as KILLED, to these"
     if isinstance(value, bool) and one["type"] in _BOUNDS:
         # It was read as 1 or 0, so a message about its size would mislead.
         limit = one.get("ctx", {}).get(_BOUNDS[one["type"]])

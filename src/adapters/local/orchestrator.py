@@ -189,8 +189,8 @@ class LocalOrchestrator:
         if spec is None or watcher is None:
             raise Unavailable(
                 self._source(),
-                f"{folder} has no spec.json or no supervisor.json, which every job has; see who"
-                " removed it",
+                f"{folder} has no spec.json or no supervisor.json, which every job has; find "
+                "out what removed it",
             )
         # Asked in this order: a supervisor records the end and then dies, so that one that is
         # gone has left its result before we look for it.
@@ -268,7 +268,7 @@ class LocalOrchestrator:
         except OSError as error:
             raise Unavailable(self._source(), str(error)) from error
         raise Unavailable(
-            self._source(), "the folder is gone; mount it, or put it back, and ask again"
+            self._source(), "the folder is missing; mount or restore it, and try again"
         )
 
     def _read(self, path: Path, kind: type[_File]) -> _File | None:
@@ -279,8 +279,8 @@ class LocalOrchestrator:
         except (OSError, ValidationError) as error:
             raise Unavailable(
                 self._source(),
-                f"{path} can't be read or is not what was written; look at it, and at"
-                " supervisor.log beside it",
+                f"{path} can't be read or was changed; look at it, and at supervisor.log in "
+                "the same folder",
             ) from error
 
     def _record_stop(self, folder: Path, stop: _Stop) -> None:
@@ -295,7 +295,7 @@ def _environment(spec: JobSpec) -> dict[str, str]:
     environment = {**base_environment(), "PYTHONUNBUFFERED": "1", **job_environment(spec)}
     if spec.working_dir and not Path(spec.working_dir).is_dir():
         raise SubmitRefused(
-            f"{spec.submission_id}: there is no folder {spec.working_dir}; name one in working_dir"
+            f"{spec.submission_id}: working_dir {spec.working_dir} does not exist; correct it"
         )
     program = spec.command[0]
     if os.sep in program:
@@ -303,8 +303,8 @@ def _environment(spec: JobSpec) -> dict[str, str]:
         program = str(Path(spec.working_dir or "/", program))
     if shutil.which(program, path=environment.get("PATH")) is None:
         raise SubmitRefused(
-            f"{spec.submission_id}: no program {spec.command[0]!r} can be started here; check the"
-            " command, and PATH"
+            f"{spec.submission_id}: the program {spec.command[0]!r} can't be started here; check"
+            " the command and PATH"
         )
     return environment
 

@@ -114,7 +114,7 @@ class Consumer:
         self._thread.join(timeout=limit.total_seconds())
         ended = not self._thread.is_alive()
         if not ended:
-            log.warning("%s: not drained in time; what is left comes again", self.subscription)
+            log.warning("%s: not drained in time; the rest is delivered again", self.subscription)
         self._board.state(self.subscription, "stopped")
         return ended
 
@@ -196,7 +196,7 @@ class Consumer:
             )
         except Exception as error:  # noqa: BLE001 - Not given back, it comes after its lease.
             says = explained(error, self.subscription)
-            log.warning("%s: comes after its lease: %s", self.subscription, says)
+            log.warning("%s: delivered after its lease: %s", self.subscription, says)
 
     def _on_channel(self, connectivity: Any) -> None:
         """Report an unreachable server: the client itself retries silently."""
@@ -209,7 +209,7 @@ class Consumer:
         if connectivity.name == "READY":
             self._board.state(self.subscription, "listening")
         elif connectivity.name == "TRANSIENT_FAILURE":
-            says = "the server gives no answer; tried again until it does"
+            says = "the server gives no answer; retrying until it does"
             if self._board.state(self.subscription, "unreachable", says):
                 log.warning("%s: %s", self.subscription, says)
 
@@ -243,7 +243,7 @@ class Consumer:
             message.ack_with_response().result(timeout=ACK_LIMIT.total_seconds())
         except Exception as error:  # noqa: BLE001 - Of any kind: the message comes again.
             says = explained(error, self.subscription)
-            log.warning("%s %s: comes again: %s", self.subscription, delivery.message_id, says)
+            log.warning("%s %s: delivered again: %s", self.subscription, delivery.message_id, says)
             self._board.count(self.subscription, unsettled=1)
 
     def _give_back(self, message: Any) -> None:
@@ -292,9 +292,12 @@ def explained(error: BaseException, name: str) -> str:
     """Return what failed and what to do about it."""
     match error:
         case auth_errors.DefaultCredentialsError():
-            return "no Google credentials here: run `gcloud auth application-default login`"
+            return "no Google credentials found: run `gcloud auth application-default login`"
         case google_errors.NotFound():
-            return f"{name} does not exist: `watchkeeper setup gcp` makes it, or correct the name"
+            return (
+                f"{name} does not exist: create it with `watchkeeper setup gcp`, or "
+                "correct the name"
+            )
         case google_errors.PermissionDenied() | google_errors.Forbidden():
             return f"no permission: grant roles/pubsub.subscriber on {name} to this account"
         case google_errors.Unauthenticated():

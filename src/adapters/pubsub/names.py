@@ -25,9 +25,9 @@ def subscription_name(text: str) -> str:
     found = _NAME.fullmatch(text)
     if found and found[2] == "topics":
         raise BadName(
-            f"{text} is a topic, and only a subscription of it can be read: "
-            f"expected such as projects/{found[1]}/subscriptions/NAME; "
-            "see `watchkeeper setup gcp --project P --plan`"
+            f"{text} is a topic, but only a subscription can be read: expected one such as "
+            f"projects/{found[1]}/subscriptions/NAME; see `watchkeeper setup gcp --project P "
+            "--plan`"
         )
     if not found or found[2] != "subscriptions" or not _LAST.fullmatch(found[3]):
         raise BadName(

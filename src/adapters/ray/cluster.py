@@ -137,7 +137,7 @@ class _Wanted:
 def _start_head(directory: Path, what: _Wanted, on_wait: Callable[[str], None]) -> RayHead:
     executable = Path(sys.executable).with_name("ray")
     if not executable.is_file():
-        raise HeadNotStarted(f"there is no {executable}; install ray[default] beside Python")
+        raise HeadNotStarted(f"{executable} is missing; install ray[default] for this Python")
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "ray-head.log"
     own = Path(tempfile.mkdtemp(prefix="wkray-", dir="/tmp"))

@@ -138,7 +138,10 @@ def _handler(
             if int(length) > BODY_BYTES_MAX:
                 raise _Refused(
                     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"{length} bytes, expected {BODY_BYTES_MAX} at most: have Ray send less",
+                    (
+                        f"{length} bytes, expected at most {BODY_BYTES_MAX}: configure Ray to "
+                        "send less"
+                    ),
                 )
             deadline = clock.Deadline.after(REQUEST_LIMIT)
             parts: list[bytes] = []
@@ -146,7 +149,7 @@ def _handler(
             while left:
                 part = self.rfile.read1(min(left, _CHUNK_BYTES))
                 if not part or deadline.expired():
-                    raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "the body did not come to its end")
+                    raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "the body is incomplete")
                 parts.append(part)
                 left -= len(part)
             return b"".join(parts)
@@ -171,7 +174,7 @@ def _events(body: bytes) -> Sequence[dict[str, Any]]:
     try:
         found = parse_json(body)
     except ValueError as error:
-        raise _Refused(HTTPStatus.BAD_REQUEST, "the body is no JSON") from error
+        raise _Refused(HTTPStatus.BAD_REQUEST, "the body is not JSON") from error
     events = found if is_array(found) else [found]
     if not all(is_object(event) for event in events):
         raise _Refused(HTTPStatus.BAD_REQUEST, "expected an array of JSON objects")
@@ -188,6 +191,6 @@ def _keep(events: Sequence[dict[str, Any]], spool: Spool, writer: Writer) -> int
     if any(message.worth <= Worth.STATE for message in offered.refused):
         raise _Refused(
             HTTPStatus.SERVICE_UNAVAILABLE,
-            f"the spool is full: {len(offered.refused)} of {len(events)} events have no room",
+            f"the spool is full: {len(offered.refused)} of {len(events)} events do not fit",
         )
     return offered.taken

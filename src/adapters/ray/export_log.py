@@ -89,7 +89,7 @@ def unreadable(session: Path) -> str:
     """Return why the files of a session cannot be followed; empty if they can."""
     logs = session / "logs"
     if not logs.is_dir():
-        return f"{logs} is not there"
+        return f"{logs} does not exist"
     for folder in (logs, logs / "export_events", logs / "events"):
         if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
             return f"{folder} may not be read by this user"
@@ -159,7 +159,7 @@ def _messages(chunk: bytes, path: Path, writer: Writer) -> Iterator[Message]:
         if found is None and (at := line.rfind(_BEGINS)) > 0:
             torn, whole = line[:at], _record(line[at:])
         if found is None:
-            logger.warning("%s: a line that is no JSON object: %r", path, torn[:80])
+            logger.warning("%s: a line that is not a JSON object: %r", path, torn[:80])
             yield _unreadable(torn, path, writer)
         if whole is not None:
             yield _message(whole, writer)

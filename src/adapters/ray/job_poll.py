@@ -190,8 +190,8 @@ def _refuse_redirects(source: str, address: str) -> None:
         if os.environ.get(name, address) != address:
             raise Unavailable(
                 source,
-                f"{name} is set where the bridge runs and would send every call to another cluster;"
-                " unset it and start again",
+                f"{name} is set in the bridge's environment and would send every call to "
+                "another cluster; unset it and restart",
             )
 
 

@@ -291,8 +291,8 @@ class RayOrchestrator:
                 # Otherwise the wrong cluster would answer definitely that it knows no such job.
                 raise Unavailable(
                     self._source(),
-                    f"{name} is set where watchkeeper runs and would send every call to another"
-                    " cluster; unset it and start again",
+                    f"{name} is set in watchkeeper's environment and would send every call "
+                    "to another cluster; unset it and restart",
                 )
         try:
             # The constructor asks for the server's version. Two threads may both make one.

@@ -252,8 +252,8 @@ class Spool:
                     self.connection.execute("COMMIT")
             except sqlite3.Error as error:
                 raise SpoolProblem(
-                    f"{self.path} cannot be written ({error}): look for free disk space, then start"
-                    " the bridge again; what it had kept is still there"
+                    f"{self.path} cannot be written ({error}): check the free disk space, "
+                    "then restart the bridge; its messages are still there"
                 ) from error
             finally:
                 if self.connection.in_transaction:
@@ -329,12 +329,13 @@ def open_spool(
             connection.executescript(_SCHEMA)
         except BlockingIOError as error:
             raise SpoolProblem(
-                f"another bridge uses {folder}: stop it, or give this one a --spool of its own"
+                f"another bridge uses {folder}: stop it, or use another --spool for this one"
             ) from error
         except (OSError, sqlite3.Error) as error:
             raise SpoolProblem(
-                f"{path} cannot be opened ({error}): name a folder on a local disk with --spool; a"
-                " damaged file is moved away by hand, and with it what was not published yet"
+                f"{path} cannot be opened ({error}): choose a folder on a local disk with "
+                "--spool; if the file is damaged, move it away by hand, which loses its "
+                "unpublished messages"
             ) from error
         yield Spool(path, connection, messages_max, bytes_max)
 

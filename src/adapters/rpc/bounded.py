@@ -51,7 +51,7 @@ async def checked_body(
         says = f"content type {kind[:80]!r}: expected {_JSON} or application/proto"
         return Refusal(415, "unimplemented", says)
     if is_json and headers.get(b"content-encoding", b"identity") != b"identity":
-        return Refusal(415, "unimplemented", "compressed JSON: send it as it is")
+        return Refusal(415, "unimplemented", "compressed JSON: send it uncompressed")
     body = b""
     more = True
     while more:

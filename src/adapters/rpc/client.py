@@ -187,5 +187,5 @@ def _in_words(error: ConnectError) -> str:
     if error.code is Code.UNIMPLEMENTED:
         return f"{error.message} (is it a watchkeeper server of this version?)"
     if error.code is Code.DEADLINE_EXCEEDED:
-        return f"nothing within {CALL_LIMIT.total_seconds():g} s"
+        return f"no answer within {CALL_LIMIT.total_seconds():g} s"
     return error.message

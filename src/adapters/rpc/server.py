@@ -88,7 +88,7 @@ def application(
             document = {"well": not found, "problems": found}
             await _say(send, 503 if found else 200, document)
         elif not scope["path"].startswith(RPC_PATHS):
-            await _say(send, 404, {"error": "no such route: RPCs and /healthz are served"})
+            await _say(send, 404, {"error": "no such route: only RPCs and /healthz are served"})
         else:
             body = await checked_body(scope["method"], headers, receive)
             if isinstance(body, Refusal):

@@ -206,7 +206,7 @@ def acknowledge(session: Session, request: AcknowledgeRequest) -> AcknowledgeRes
         hint = "expected ANSWER_NOTED, ANSWER_RELAUNCH or ANSWER_NEEDLESS"
         raise Leave(f"answer {request.answer}: {hint}", 4)
     if not request.principal:
-        raise Leave("principal is empty: name who acts", 4)
+        raise Leave("principal is empty: name the acting principal", 4)
     if len(request.key) > KEY_LENGTH_MAX or len(request.note) > TEXT_LENGTH_MAX:
         bounds = f"at most {KEY_LENGTH_MAX} characters of key and {TEXT_LENGTH_MAX} of note"
         raise Leave(f"key or note is too long: expected {bounds}", 4)

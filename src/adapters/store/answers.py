@@ -37,8 +37,8 @@ def repeated(key: str, digest: bytes, kept: tuple[bytes, str]) -> Appended:
 def key_reused(key: str) -> KeyReused:
     """Return the refusal of a key that came again for something else."""
     return KeyReused(
-        f"key {key!r} was used before for something else: give this act a key of its own, "
-        "or repeat exactly what was asked under it"
+        f"key {key!r} was used before for another request: use a new key, or repeat exactly "
+        "the first request"
     )
 
 

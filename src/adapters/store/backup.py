@@ -57,11 +57,11 @@ def back_up(
         StoreFailure: The store could not be read, or the copy not written.
     """
     if to.exists():
-        raise BackupProblem(f"{to} exists: name a new file, or move that one away")
+        raise BackupProblem(f"{to} exists: choose a new name, or move the old file")
     if not to.parent.is_dir():
-        raise BackupProblem(f"{to.parent} is no folder: create it, or name another file")
+        raise BackupProblem(f"{to.parent} is not a folder: create it, or choose another file")
     if not path.is_file():
-        raise StoreFailure(f"{path}: there is no store to copy.")
+        raise StoreFailure(f"{path}: no store to copy.")
     new = to.with_name(f"{to.name}.new")
     new.unlink(missing_ok=True)
     try:
@@ -119,8 +119,8 @@ def restore(copy: Path, path: Path, stamp: str) -> tuple[int, Path | None]:
     try:
         if not lock.own():
             raise LedgerInUse(
-                f"{path} is in use: end the watch and all other commands of its home, then try "
-                "again. Nothing was changed"
+                f"{path} is in use: stop the watch and all other commands of its home, then "
+                "try again. Nothing was changed"
             )
         return report.events, _put(copy, path, stamp)
     except OSError as error:

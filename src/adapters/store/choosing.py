@@ -58,7 +58,7 @@ def open_ledger(
 
 def read_at_rest(ledger: Path) -> str:
     """Return a note that a ledger on a read-only mount is read, and how far to trust it."""
-    return f"{ledger}: read as it lies, on a mount that cannot be written; nobody adds to it"
+    return f"{ledger}: read without locks, because its mount is read-only and nobody writes to it"
 
 
 def rows_at_rest(file: Path) -> list[StatusRow] | None:

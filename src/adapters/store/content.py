@@ -304,8 +304,8 @@ def link_problems(
     if chain_hash(previous, stream, version, topic, state) != chain:
         yield Problem(
             ProblemKind.CHAIN,
-            f"{stream}, version {version}: the stored hash is not that of the stored event after "
-            "the one before it: one of them was changed.",
+            f"{stream}, version {version}: the stored hash does not match the stored event "
+            "and the event before it: one of them was changed.",
             stream,
             version,
         )
@@ -328,8 +328,8 @@ def end_problems(seen: Seen, given: object) -> Iterator[Problem]:
     if given != seen.newest:
         yield Problem(
             ProblemKind.POSITION,
-            f"The newest event is at position {seen.newest}, but {given} is the last one given "
-            "out: the newest events were removed, or some were added by something else.",
+            f"The newest event is at position {seen.newest}, but {given} was the last "
+            "assigned one: the newest events were removed, or another program added some.",
         )
 
 

@@ -215,9 +215,9 @@ class Database:
         """
         if _identity(self.path) != self._file:
             raise StoreFailure(
-                f"{self.path}: the file that this process opened was moved, removed or replaced "
-                "while it was in use. Nothing was stored. See that the right ledger is in place, "
-                "then start again."
+                f"{self.path}: the file that this process opened was moved, removed or "
+                "replaced while it was in use. Nothing was stored. Put the right ledger in "
+                "place, then restart."
             )
 
     def close(self) -> None:
@@ -239,7 +239,7 @@ class Database:
             self._writer.close()
             # Not one connection may be open when the lock is owned: see `write_rest`.
             if not done:
-                _LOG.warning("%s: closed while a read was still under way", self.path)
+                _LOG.warning("%s: closed while a read was still running", self.path)
             elif self._lock.own() and _identity(self.path) == self._file:
                 settle(self.path, self._busy_limit)
             self._lock.close()
@@ -306,8 +306,8 @@ class Database:
         except SQLITE_ERRORS as error:
             # The caller raises what went wrong first; the open transaction must never commit.
             self._refusal = (
-                f"{self.path}: an append failed and could not be undone: {error}. Nothing was "
-                "stored, and nothing more is. Check the disk, then start again."
+                f"{self.path}: an append failed and could not be undone: {error}. Nothing "
+                "was stored, and writing stops. Check the disk, then restart."
             )
 
     def _commit(self, doing: str) -> None:
@@ -320,8 +320,8 @@ class Database:
             # Going on would build on a write that a crash may bring back or take away.
             self._refusal = (
                 f"{self.path}: it is unknown whether the last {doing} was stored: its commit "
-                f"failed with: {error}. Nothing more is written. Check the disk, start again, and "
-                "repeat the last command with the same key."
+                f"failed with: {error}. Writing stops. Check the disk, restart, and repeat "
+                "the last command with the same key."
             )
             raise StoreFailure(self._refusal) from error
 

@@ -15,13 +15,13 @@ _NOT_WRITABLE = (
     "Check that this user may write the file and its folder, and that the disk is mounted writable."
 )
 _DAMAGED = (
-    "The file is damaged or no watchkeeper store: stop everything that writes to it, "
-    "run `watchkeeper verify`, and restore it from a backup."
+    "The file is damaged or not a watchkeeper store: stop everything that writes to it, run "
+    "`watchkeeper verify`, and restore it from a backup."
 )
 _DISK = "Check the disk, its quota and the limit on file sizes, then try again."
 _OTHERWISE = "Try again; if it fails again, run `watchkeeper verify`."
 
-_HELD = "Another process holds it: wait for that one or end it, then try again."
+_HELD = "Another process holds it: wait for it or stop it, then try again."
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 """Nothing is wrong with the file: a caller that can wait continues once it is free."""
@@ -86,9 +86,9 @@ def not_writable(path: Path) -> str:
         return ""
     what = "The file" if os.access(path.parent, os.W_OK) else "This folder"
     return (
-        f"{what} can't be written to; nothing says that the ledger is damaged. Check that this "
-        "user may write the file and its folder and that the disk is mounted writable; or copy the "
-        "whole folder to where you may write, and name the copy with --home."
+        f"{what} can't be written to; the ledger may be intact. Check that this user may "
+        "write the file and its folder and that the disk is mounted writable; or copy the "
+        "whole folder to a writable place, and use the copy with --home."
     )
 
 

@@ -44,8 +44,8 @@ class UseLock:
         if not ExponentialBackoff().wait_until(lambda: self._take(fcntl.LOCK_SH), limit):
             raise StoreFailure(
                 f"{self._path}: another process has owned the store for more than "
-                f"{limit.total_seconds():g} s. Nothing was stored. Find it with "
-                f"`fuser {self._path}`, wait for it or end it, then try again."
+                f"{limit.total_seconds():g} s. Nothing was stored. Find it with `fuser "
+                f"{self._path}`, wait for it or stop it, then try again."
             )
 
     def own(self) -> bool:
@@ -63,7 +63,7 @@ class UseLock:
         self._descriptor = None
 
     def _take(self, kind: int) -> bool:
-        assert self._descriptor is not None, "a closed lock is not taken again"
+        assert self._descriptor is not None, "a closed lock is never taken again"
         try:
             fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -97,8 +97,8 @@ def log_problem(path: Path) -> str | None:
 
 def _sentence(log_path: Path, what: str) -> str:
     return (
-        f"{log_path.name}: {what}, by something other than watchkeeper. SQLite would leave out "
-        "what was committed from there on."
+        f"{log_path.name}: {what}, by another program. SQLite would ignore all commits after "
+        "that point."
     )
 
 

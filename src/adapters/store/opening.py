@@ -33,18 +33,18 @@ def open_database(path: Path, *, busy_limit: timedelta) -> Database:
     if sqlite3.sqlite_version_info < SQLITE_MIN:
         raise StoreFailure(
             f"{path}: SQLite {sqlite3.sqlite_version} is too old, "
-            f"{'.'.join(map(str, SQLITE_MIN))} or newer is needed. "
-            "Nothing was stored. Use a Python that brings a newer one."
+            f"{'.'.join(map(str, SQLITE_MIN))} or newer is required. Nothing was stored. Use "
+            "a Python with a newer SQLite."
         )
     if not path.parent.is_dir():
         raise StoreFailure(
-            f"{path}: its folder does not exist. Nothing was stored. Create {path.parent} "
-            "or name another file."
+            f"{path}: its folder does not exist. Nothing was stored. Create {path.parent} or "
+            "choose another file."
         )
     if path.exists() and not os.access(path, os.W_OK):
         # SQLite would open it for reading and refuse at the first write.
         raise StoreFailure(
-            f"{path}: it may not be written. Nothing was stored. "
+            f"{path}: it is not writable. Nothing was stored. "
             + (not_writable(path) or "Check that this user may read and write the file.")
         )
     try:
@@ -121,8 +121,8 @@ def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
             # Others came at the same moment; one of them owns it, or will at its next attempt.
             if deadline.expired():
                 raise StoreFailure(
-                    f"{path}: other processes kept it from being prepared. Nothing was stored. "
-                    f"Find them with `fuser {path}`, end them, then try again."
+                    f"{path}: other processes blocked its preparation. Nothing was stored. "
+                    f"Find them with `fuser {path}`, stop them, then try again."
                 )
             sleep(backoff.next_wait())
 
@@ -132,9 +132,10 @@ def _refuse_if_log_damaged(path: Path) -> None:
     problem = log_problem(path)
     if problem is not None:
         raise StoreFailure(
-            f"{path}: {problem} Nothing was stored. Copy {path.name} and all files beside it first."
-            " Then restore a backup; or accept the loss, by `sqlite3 "
-            f"{path} 'PRAGMA wal_checkpoint'`, and compare with the heads in the pushed logbooks."
+            f"{path}: {problem} Nothing was stored. First copy every file whose name begins "
+            f"with {path.name}. Then restore a backup, or accept the loss with `sqlite3 "
+            f"{path} 'PRAGMA wal_checkpoint'`, and compare with the heads in the pushed "
+            "logbooks."
         )
 
 
@@ -171,6 +172,7 @@ def _refuse_if_lost(path: Path) -> None:
         return
     names = " and ".join(file.name for file in left)
     raise StoreFailure(
-        f"{path}: the store is gone or empty, but {names} is still beside it. Nothing was "
-        f"stored. Restore the store from a backup, or remove {names} to begin with an empty one."
+        f"{path}: the store is missing or empty, but {names} still exists. Nothing was "
+        f"stored. Restore the store from a backup, or remove {names} to start with an empty "
+        "one."
     )

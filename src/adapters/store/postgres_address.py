@@ -59,9 +59,9 @@ def parse_address(text: str) -> Address:
     """
     if not is_postgres(text):
         raise StoreFailure(
-            f"{shown(text)}: this names no store. Expected a URL such as "
-            "postgresql://watchkeeper@db.example.com/watchkeeper#myteam; without one the ledger is "
-            "a file in the home."
+            f"{shown(text)}: not a store. Expected a URL such as "
+            "postgresql://watchkeeper@db.example.com/watchkeeper#myteam; without one the "
+            "ledger is a file in the home."
         )
     parts = urlsplit(text)
     query = parse_qsl(parts.query, keep_blank_values=True)

@@ -121,7 +121,7 @@ def _rows(
 
 def _give_up(links: Links, connection: Connection, error: psycopg.Error) -> None:
     connection.close()
-    _LOG.info("%s: a page that was read ahead is asked for again: %s", links.where, error)
+    _LOG.info("%s: a page that was read ahead is requested again: %s", links.where, error)
 
 
 def _answer(links: Links, connection: Connection) -> PGresult:

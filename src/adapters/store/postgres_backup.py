@@ -36,9 +36,9 @@ def back_up_postgres(url: str, to: Path) -> int:
         StoreFailure: The server or the program failed; the message says what to do.
     """
     if to.exists():
-        raise BackupProblem(f"{to} exists: name a new file, or move that one away")
+        raise BackupProblem(f"{to} exists: choose a new name, or move the old file")
     if not to.parent.is_dir():
-        raise BackupProblem(f"{to.parent} is no folder: create it, or name another file")
+        raise BackupProblem(f"{to.parent} is not a folder: create it, or choose another file")
     address = parse_address(url)
     dump, look = found_program("pg_dump"), found_program("pg_restore")
     new = to.with_name(f"{to.name}.new")

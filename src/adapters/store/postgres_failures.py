@@ -11,19 +11,19 @@ NOTHING_STORED = "Nothing was stored."
 
 _ADVICE = {
     "22021": "A text holds a zero byte, which PostgreSQL cannot keep: leave it out.",
-    "25006": "The server takes no writes now: it is a standby or was set to read only. "
-    "Name the primary, or wait until it is promoted.",
+    "25006": "The server takes no writes now: it is a standby or was set to read only. Name "
+    "the primary, or wait until this one is promoted.",
     "3D000": "Create the database first: `createdb`, or `CREATE DATABASE`.",
-    "3F000": "Its schema is gone: restore a backup, or make an empty one with "
+    "3F000": "Its schema is missing: restore a backup, or create an empty one with "
     "`watchkeeper init --store`.",
-    "42501": "Its role lacks a right there. It should own the schema: `ALTER SCHEMA ... OWNER TO`.",
-    "42883": "Its schema is gone or damaged: run `watchkeeper verify`, and restore a backup.",
-    "42P01": "Its schema is gone or damaged: run `watchkeeper verify`, and restore a backup.",
+    "42501": "Its role lacks a right. It should own the schema: `ALTER SCHEMA ... OWNER TO`.",
+    "42883": "Its schema is missing or damaged: run `watchkeeper verify`, and restore a backup.",
+    "42P01": "Its schema is missing or damaged: run `watchkeeper verify`, and restore a backup.",
     "53100": "Free space on the server's disk, then try again.",
     "53200": "The server is out of memory: look at its log, then try again.",
-    "53300": "The server has no connection left: end some, or raise max_connections.",
-    "55P03": "Another process holds its lock: find it with `SELECT * FROM pg_locks WHERE locktype ="
-    " 'advisory'` and end it, then try again.",
+    "53300": "The server has no free connection: close some, or raise max_connections.",
+    "55P03": "Another process holds its lock: find it with `SELECT * FROM pg_locks WHERE "
+    "locktype = 'advisory'` and stop it, then try again.",
     "57014": "It took too long: look at the server's load, then try again.",
     "57P03": "The server is starting or stopping: try again.",
     "XX001": "The server's files are damaged: stop everything that writes, and restore a backup.",

@@ -38,7 +38,7 @@ def health(url: str) -> list[tuple[str, bool, str]]:
     unsafe = [name for name, value in settings if value != _SAFE[name]]
     says = f"PostgreSQL {server}, answers in {answer_ms:.1f} ms"
     if standby:
-        says += "; it is a standby, which takes no writes: name another"
+        says += "; it is a standby, which takes no writes: choose another"
         return [("server", False, says), *found]
     if unsafe:
         names = " and ".join(unsafe)

@@ -214,7 +214,7 @@ class Links:
             connection.execute("SELECT pg_advisory_unlock(%s)", (lock,))
         except psycopg.Error as error:
             # A connection that ends gives its locks back; one that is kept would keep them.
-            _LOG.info("%s: a lock was given back by closing: %s", self.where, error)
+            _LOG.info("%s: a lock was released by closing: %s", self.where, error)
             connection.close()
 
     def read(

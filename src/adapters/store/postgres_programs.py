@@ -33,10 +33,11 @@ def found_program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise StoreFailure(
-            f"{name} was not found on this machine. Nothing was changed. Install PostgreSQL's "
-            "client programs, of the server's version or newer (Debian: `apt-get install "
-            "postgresql-client`). Without them `watchkeeper ledger export -o FILE.jsonl.gz` copies "
-            "the whole ledger, and `watchkeeper ledger import` puts it into an empty one."
+            f"{name} was not found on this machine. Nothing was changed. Install "
+            "PostgreSQL's client programs, of the server's version or newer (Debian: "
+            "`apt-get install postgresql-client`). Without them `watchkeeper ledger export "
+            "-o FILE.jsonl.gz` copies the whole ledger, and `watchkeeper ledger import` "
+            "reads it into an empty one."
         )
     return found
 
@@ -165,7 +166,7 @@ def _environ(address: Address, name: str) -> dict[str, str]:
 
 def _too_long(where: str, name: str) -> StoreFailure:
     hours = PROGRAM_LIMIT / timedelta(hours=1)
-    return StoreFailure(f"{where}: {name} took more than {hours:.0f} h and was ended.")
+    return StoreFailure(f"{where}: {name} took more than {hours:.0f} h and was stopped.")
 
 
 def _failed(where: str, address: Address, name: str, said: str, code: int) -> StoreFailure:

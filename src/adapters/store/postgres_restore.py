@@ -50,7 +50,7 @@ ARCHIVE_BEGINS = b"PGDMP"
 
 _SCHEMA_ENTRY = re.compile(r"^\d+; \d+ \d+ SCHEMA - (\S+)", re.MULTILINE)
 
-_UNCHANGED = "Nothing was restored, the ledger is what it was."
+_UNCHANGED = "Nothing was restored, and the ledger is unchanged."
 
 _LOG = logging.getLogger(__name__)
 
@@ -179,8 +179,8 @@ def _put(
         outcome = _UNCHANGED
         if committing and is_lost(error):
             outcome = (
-                "It is unknown whether the copy is in its place: `watchkeeper verify` says how "
-                "many events there are."
+                "It is unknown whether the copy is in place: `watchkeeper verify` shows the "
+                "number of events."
             )
         raise links.failure(error, "restore", outcome) from error
     return granted
@@ -220,8 +220,9 @@ def _refuse_other_schema(where: str, address: Address, program: str, copy: Path)
         raise BackupProblem(f"{copy} cannot be read: {error}: nothing was changed") from error
     if begins != ARCHIVE_BEGINS:
         raise BackupProblem(
-            f"{copy} is no archive of `pg_dump -Fc`, nothing was changed. A copy of a ledger in a "
-            "file, or an export, is moved by `watchkeeper ledger export` and `ledger import`"
+            f"{copy} is not an archive of `pg_dump -Fc`, nothing was changed. Move a copy of "
+            "a ledger in a file, or an export, with `watchkeeper ledger export` and `ledger "
+            "import`"
         )
     listed = output_of(where, address, (program, "--list", str(copy)))
     schemas = sorted(set(_SCHEMA_ENTRY.findall(listed)))
@@ -229,8 +230,8 @@ def _refuse_other_schema(where: str, address: Address, program: str, copy: Path)
         found = ", ".join(schemas) or "none"
         raise BackupProblem(
             f"{copy} holds the schemas: {found}; expected only {address.schema}, nothing was "
-            "changed. Restore another one by `pg_restore` into an empty database, and move it by "
-            "`watchkeeper ledger export` and `ledger import`"
+            "changed. Restore another one with `pg_restore` into an empty database, and "
+            "move it with `watchkeeper ledger export` and `ledger import`"
         )
 
 
@@ -242,8 +243,8 @@ def _refuse_in_use(connection: Connection, address: Address) -> None:
     rows = connection.execute(_USERS, (lock, lock)).fetchall()
     who = ", ".join(f"backend {pid} from {host}" for pid, host in rows)
     raise LedgerInUse(
-        f"{address.shown} is in use ({who}): end all watches and commands that use it, on every "
-        "host, then try again. Nothing was changed"
+        f"{address.shown} is in use ({who}): stop all watches and commands that use it, on "
+        "every host, then try again. Nothing was changed"
     )
 
 
@@ -267,7 +268,7 @@ def _is_there(connection: Connection, schema: str) -> bool:
         return False
     if schema_version(connection) is None:
         raise BackupProblem(
-            f"the schema {schema} is there and holds no ledger: drop it or name another one. "
+            f"the schema {schema} exists without a ledger: drop it or name another one. "
             "Nothing was changed"
         )
     return True

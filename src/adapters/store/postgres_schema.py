@@ -228,19 +228,20 @@ def _refuse_missing(
     ).fetchone()
     if barred is not None:
         raise StoreFailure(
-            f"{where}: the role {barred[0]} may not use the schema {schema}. Nothing was stored. "
-            f'As its owner run `GRANT USAGE ON SCHEMA "{schema}" TO "{barred[0]}"`, and grant what '
-            "it shall do with the tables, or name another role in the URL."
+            f"{where}: the role {barred[0]} may not use the schema {schema}. Nothing was "
+            f'stored. As its owner run `GRANT USAGE ON SCHEMA "{schema}" TO '
+            f'"{barred[0]}"`, and grant its rights on the tables, or name another role in '
+            "the URL."
         )
     moved = reported_missing(spare(connection, schema), schema)
     if moved:
         # An empty one next to it would be taken for it.
-        raise StoreFailure(f"{where}: there is no ledger. Nothing was stored. {moved}")
+        raise StoreFailure(f"{where}: no ledger. Nothing was stored. {moved}")
     if not create:
         raise StoreFailure(
-            f"{where}: there is no ledger. Nothing was stored. If there was one, restore a "
-            "backup; make one with `watchkeeper --store URL init`; or correct the database or the "
-            "schema in the URL."
+            f"{where}: no ledger. Nothing was stored. If it existed before, restore a "
+            "backup. Otherwise create one with `watchkeeper --store URL init`, or correct "
+            "the database or the schema in the URL."
         )
 
 

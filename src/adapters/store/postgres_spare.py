@@ -99,9 +99,10 @@ def reported_missing(found: Spare, schema: str) -> str:
     newest, *older = found.kept
     more = f", and older ones in {', '.join(older)}" if older else ""
     return (
-        f"A restore moved the ledger that was there into the schema {newest}{more}, and nothing is "
-        "in its place. Go on with `watchkeeper ledger restore FILE`, or put it back by "
-        f"`ALTER SCHEMA {newest} RENAME TO {schema}`. For an empty ledger name another schema."
+        f"A restore moved the previous ledger into the schema {newest}{more}, and nothing "
+        "replaced it. Continue with `watchkeeper ledger restore FILE`, or put it back with "
+        f"`ALTER SCHEMA {newest} RENAME TO {schema}`. For an empty ledger, name another "
+        "schema."
     )
 
 
@@ -110,7 +111,7 @@ def reported_copy(found: Spare) -> str:
     if not found.copy:
         return ""
     return (
-        f"a restore was cut short before it changed anything: its copy is in the schema "
-        f"{found.copy}, which nobody reads; give `watchkeeper ledger restore FILE` again, or give "
-        f"it up by `DROP SCHEMA {found.copy} CASCADE`"
+        "a restore was interrupted before it changed anything: its unused copy is in the "
+        f"schema {found.copy}; run `watchkeeper ledger restore FILE` again, or remove the "
+        f"copy with `DROP SCHEMA {found.copy} CASCADE`"
     )

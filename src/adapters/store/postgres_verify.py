@@ -114,9 +114,7 @@ def verify_postgres(
 def _refuse_unknown(connection: Connection, where: str) -> None:
     version = schema_version(connection)
     if version is None:
-        raise StoreFailure(
-            f"{where}: there is no ledger to verify. Name its server, database and schema."
-        )
+        raise StoreFailure(f"{where}: no ledger to verify. Name its server, database and schema.")
     if version > len(MIGRATIONS):
         raise StoreFailure(
             f"{where}: this ledger was written by a newer watchkeeper (schema {version}, this one "
@@ -223,7 +221,7 @@ def _key_problems(asking: Asking, seen: Seen) -> Iterator[Problem]:
 
 def _notes(asking: Asking, schema: str) -> list[str]:
     notes = [
-        "a server has no whole-file digest: whether indexes agree with their tables is told by "
+        "a server has no whole-file digest: to compare indexes with their tables, run "
         f"`pg_amcheck --schema={schema} --heapallindexed`"
     ]
     if asking.rows("SELECT current_setting('data_checksums')") != [("on",)]:

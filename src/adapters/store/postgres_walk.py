@@ -99,7 +99,7 @@ def row_problems(seen: Seen, row: Row) -> Iterator[Problem]:
     if stream_id not in seen.names or topic_id not in seen.topics:
         yield Problem(
             ProblemKind.FILE,
-            f"The event at position {position} names a stream or topic that is not there.",
+            f"The event at position {position} names a missing stream or topic.",
         )
         return
     yield from link_problems(seen, stream_id, version, seen.topics[topic_id], state, chain)

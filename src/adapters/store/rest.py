@@ -117,13 +117,13 @@ def rest_problem(path: Path) -> str | None:
     held = unsettled(path)
     if held:
         names = " and ".join(file.name for file in held)
-        return f"{names} is not empty, although the store was left at rest: someone added it."
+        return f"{names} is not empty, although the store was closed cleanly: somebody added it."
     # Bytes are compared, so that a changed blank or letter case in the digest file shows too.
     if rest_path(path).read_bytes() == _digest(path):
         return None
     return (
-        f"The file is not what {rest_path(path).name} says it was when the store was last closed: "
-        "a byte was changed in one of the two, by something other than watchkeeper."
+        f"The file does not match {rest_path(path).name}, written when the store was last "
+        "closed: another program changed a byte in one of them."
     )
 
 

@@ -202,7 +202,7 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
             raise StoreFailure(
                 f"{path}: this is an SQLite file of another program (application id "
                 f"{application:#x}, expected {APPLICATION_ID:#x}). Nothing was stored. "
-                "Name another file for the store."
+                "Choose another file for the store."
             )
         row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
     version = row[0] if row is not None else "none"

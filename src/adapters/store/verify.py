@@ -95,7 +95,7 @@ def verify_store(path: Path, jobs: Jobs = ALONE) -> StoreReport:
         process that verified a part of it was killed.
     """
     if not path.is_file():
-        raise StoreFailure(f"{path}: there is no store to verify. Name the store's file.")
+        raise StoreFailure(f"{path}: no store to verify. Name the store's file.")
     try:
         lock = UseLock(path, create=False)
     except FileNotFoundError:
@@ -157,8 +157,8 @@ def _fingerprint(path: Path) -> tuple[int, int, int]:
 
 def _unreadable(path: Path, error: OSError) -> StoreFailure:
     return StoreFailure(
-        f"{path}: it can't be verified: {error}. Check that this user may read the file, those "
-        "beside it and their folder."
+        f"{path}: it can't be verified: {error}. Check that this user may read the file, its "
+        "companion files and their folder."
     )
 
 

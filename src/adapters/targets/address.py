@@ -85,9 +85,9 @@ def _file(address: str) -> EventTarget:
     if parts.netloc or not path.is_absolute() or parts.query or parts.fragment:
         raise TargetMistake(f"--publish {address}: expected file:///FOLDER/FILE, an absolute path")
     if not path.parent.is_dir():
-        raise TargetMistake(f"--publish {address}: there is no folder {path.parent}: make it first")
+        raise TargetMistake(f"--publish {address}: no folder {path.parent}: create it first")
     if path.exists() and not path.is_file():
-        raise TargetMistake(f"--publish {address}: {path} is no file")
+        raise TargetMistake(f"--publish {address}: {path} is not a file")
     made: EventTarget = load("targets.file", "FileTarget")(path, _key(f"file://{path}"))
     return made
 
@@ -99,7 +99,7 @@ def _webhook(address: str, environment: Mapping[str, str]) -> EventTarget:
     except ValueError as error:
         raise TargetMistake(f"--publish http(s)://...: {error}") from error
     if not host:
-        raise TargetMistake("--publish http(s)://...: it names no host: https://HOST/PATH")
+        raise TargetMistake("--publish http(s)://...: it has no host: https://HOST/PATH")
     name = f"{parts.scheme}://{host}{f':{port}' if port else ''}{_shown(parts.path)}"
     if parts.username is not None or parts.password is not None:
         raise TargetMistake(
@@ -138,7 +138,7 @@ def _shown(path: str) -> str:
 
 def _secret(name: str, variable: str, environment: Mapping[str, str]) -> str:
     """Return the secret of a webhook, once it is one; nothing of it is ever shown."""
-    make = "make one with: echo whsec_$(openssl rand -base64 32)"
+    make = "create one with: echo whsec_$(openssl rand -base64 32)"
     if not _VARIABLE.fullmatch(variable):
         raise TargetMistake(f"--publish {name}: #secret= names a variable, not a secret")
     secret = environment.get(variable, "")

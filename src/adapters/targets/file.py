@@ -58,7 +58,7 @@ class FileTarget:
         size = os.fstat(file).st_size
         if size and not _BEGINS.startswith(os.pread(file, len(_BEGINS), 0)[: len(_BEGINS)]):
             # Cutting a torn line off someone's notes, or a ledger, would destroy them.
-            raise Unavailable(self.name, "it holds something else than events: take a new file")
+            raise Unavailable(self.name, "it holds something other than events: use a new file")
         whole, last = _last_line(file, size)
         if whole < size:
             os.ftruncate(file, whole)

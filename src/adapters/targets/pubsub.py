@@ -67,7 +67,9 @@ class PubsubTarget:
             for request in _requests([e for e in events if e.id not in self._confirmed]):
                 self._publish(request)
         except NotFound as error:
-            says = "the topic does not exist: make it, with a subscription that keeps its messages"
+            says = (
+                "the topic does not exist: create it, with a subscription that keeps its messages"
+            )
             raise Unavailable(self.name, says) from error
         except (GoogleAPICallError, RetryError, GoogleAuthError) as error:
             said = str(error).split("\n")[0][:_REASON_LENGTH_MAX]

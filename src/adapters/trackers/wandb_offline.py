@@ -141,7 +141,7 @@ class OfflineWandbTracker:
         except Unavailable as error:
             if is_newest:
                 raise
-            logger.info("%s: %s is left out: %s", self._source, stamp[0], error.reason)
+            logger.info("%s: %s is skipped: %s", self._source, stamp[0], error.reason)
             return ()
 
     def _older(self, folder: Path) -> dict[str, Any] | None:
@@ -149,7 +149,7 @@ class OfflineWandbTracker:
             return self._inspected(folder)
         except Unavailable as error:
             # A killed start may have left half a block; the newest start is read separately.
-            logger.info("%s: %s is left out: %s", self._source, folder.name, error.reason)
+            logger.info("%s: %s is skipped: %s", self._source, folder.name, error.reason)
             return None
 
     def _inspected(self, folder: Path) -> dict[str, Any] | None:
@@ -279,9 +279,9 @@ def _checked(found: Any, file: Path) -> dict[str, Any]:
     texts = {name: found[name] for name in ("run_id", "name", "state")}
     step, code, summary = found["step"], found["exit_code"], found["summary"]
     if not all(isinstance(text, str) for text in texts.values()) or not isinstance(summary, dict):
-        raise TypeError("a text or the summary is of another kind")
+        raise TypeError("a text or the summary has another type")
     if not all(value is None or isinstance(value, int) for value in (step, code)):
-        raise TypeError("step or exit_code is no whole number")
+        raise TypeError("step or exit_code is not a whole number")
     last_write = datetime.fromisoformat(found["last_write"])
     return {
         **texts, "step": step, "exit_code": code, "summary": summary,

@@ -90,7 +90,7 @@ class WandbTracker:
         if found is not None:
             return _facts_of(source, self.part, found, answer["twins"])
         if answer["listed"]:
-            raise Unavailable(source, "the server lists the run and does not show it")
+            raise Unavailable(source, "the server lists the run but does not show it")
         return None
 
     def history(self) -> MetricHistory | None:
@@ -103,7 +103,7 @@ class WandbTracker:
         answer = self._ask(source, {"after": self._last})
         if answer["run"] is None:
             if answer["listed"]:
-                raise Unavailable(source, "the server lists the run and does not show it")
+                raise Unavailable(source, "the server lists the run but does not show it")
             return None
         found = answer["history"]
         new = map(row_of, found["rows"])
@@ -168,7 +168,7 @@ class WandbTracker:
                 raise
             out, err = (text.replace(key, f"({KEY})") for text in (ended.out, ended.err))
             if ended.code != 0 or not out:
-                last = err.strip().splitlines()[-1:] or ["no word"]
+                last = err.strip().splitlines()[-1:] or ["no message"]
                 says = f"W&B's client ended with {ended.code}: {last[0][:_SAYS_MAX]}"
                 raise Unavailable(source, says)
             answer: dict[str, Any] = parse_json(out)
