@@ -53,7 +53,7 @@ STEPS = {
     "Wait 120 s once after a launch": "due = at + contract.watch.after_submit",
     "Then wait 570 s, or what lane and contract say": "def cadence_of(",
     "The end is the orchestrator's word, never a count of steps": "job.state in TERMINAL",
-    "A stopping point is reached: the watch ends, the job continues, a question opens": "WatchEnded(",
+    "A stopping point is reached: the watch ends, a question opens": "WatchEnded(",
     "The tracker's links are reported once": "TrackerAnnounced(",
     "They are reported again for a new tracker run": "TrackerAnnounced(",
     "Progress is reported as `~4600/5155`, or `~4600/unknown`": "def render_progress(",
