@@ -71,4 +71,4 @@ def found_remains(home: Path) -> str:
 def _restore(home: Path) -> str:
     """Begin to say what brings it back; the command in backquotes is still open."""
     marker = "" if (home / "deployment.json").exists() else "its deployment.json first, then "
-    return f"Restore a backup: {marker}`watchkeeper ledger restore FILE --home {home}"
+    return f"Recover it from a backup: {marker}`watchkeeper ledger restore FILE --home {home}"
