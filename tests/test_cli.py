@@ -194,7 +194,7 @@ def test_checkpoints_shows_what_stands_against_each(
     assert rows[70]["reason"] == "no metadata.json"
     assert rows[70]["size_bytes"] == 1500
     assert rows[80]["lineage"] == "older"
-    assert rows[80]["reason"] == f"its metadata says step {newest['step']}"
+    assert rows[80]["reason"] == f"its metadata names step {newest['step']}"
     assert not rows[80]["validated"]
     assert rows[newest["step"]]["reason"].endswith("now missing")
     text = cli("checkpoints", launched).out

@@ -66,7 +66,7 @@ def test_a_small_bug_is_proposed_a_fix_by_file_and_line_and_goes_on_at_its_commi
     fine = pushed(site, "src/report.py", "def report(): ...\n")
     done = cli("fix", slug, "--sha", fine, "--reason", "typo", "--as", "codex")
     assert done.code == 0, done.err
-    assert f"goes on at {fine[:8]}, covered by a-1; it changes src/report.py" in done.out
+    assert f"continues at {fine[:8]}, covered by a-1; it changes src/report.py" in done.out
     assert cli("watch", "--until-idle").code == 0
     row = cli("status", slug, "--json").json
     assert (row["phase"], row["relaunches"]) == ("sealed", 1)

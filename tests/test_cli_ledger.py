@@ -201,7 +201,7 @@ def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
     assert f"run/{slug}" in cli("ledger", "parked", "list").out
     assert cli("ledger", "parked", "retry").code == 1
     strange = cli("ledger", "parked", "retry", "nosuch")
-    assert (strange.code, "nosuch: no event of it is parked; parked is run/" in strange.said) == (
+    assert (strange.code, "nosuch: no event of it is parked; parked: run/" in strange.said) == (
         3,
         True,
     )

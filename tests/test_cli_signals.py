@@ -173,7 +173,7 @@ def test_a_person_dismisses_forged_signals_and_messages(home: Path, call: Call) 
     code, said = call("signals", "dismiss", "quarantine-2", *why, "--as", "dri")
     assert (code, "watchkeeper signals quarantine" in said) == (4, True)
     code, said = call("signals", "dismiss", *why, "--as", "dri")
-    assert (code, "give --source" in said) == (4, True)
+    assert (code, "expected names or --source" in said) == (4, True)
     code, said = call("signals", "dismiss", "--source", "forged", *why, "--as", "dri")
     assert (code, said) == (0, "3 entries dismissed\n")
     assert [one["source"] for one in document(call, "signals", "unbound")["unbound"]] == ["test"]
@@ -265,7 +265,7 @@ def test_a_replay_says_when_the_bytes_are_gone(home: Path, call: Call) -> None:
     ("text", "says"),
     [
         ("", "it has no message"),
-        ("{oops", "no JSON"),
+        ("{oops", "not JSON"),
         ('{"message": {}}', "expected data or attributes"),
         ('{"message": {"data": 7}}', "data: 7"),
         ('{"message": {"data": "%%%"}}', "base64"),

@@ -377,7 +377,7 @@ def test_the_page_names_every_field_of_an_answer() -> None:
 @every_row(
     ("line", "says"),
     [
-        ("nope", "no JSON"),
+        ("nope", "not JSON"),
         ("[1]", "got a list, expected an object with id and observation"),
         ('{"id": 1}', "observation: got (empty), expected an object"),
         ("{}", "id: is missing; expected text or an integer"),

@@ -80,7 +80,9 @@ def test_init_says_that_it_found_the_remains_of_a_home(used: Path, cli: Cli) -> 
     (used / "ledger.db").unlink()
     refused = cli("init", "--human", "dri")
     assert refused.code == 3
-    assert "holds the remains of a home whose ledger, ledger.db, is gone: views.db" in refused.err
+    assert (
+        "holds the remains of a home whose ledger, ledger.db, is missing: views.db" in refused.err
+    )
     assert "ledger restore FILE" in refused.err
     assert not (used / "ledger.db").exists()
 
@@ -218,7 +220,7 @@ def mounted(used: Path, request: pytest.FixtureRequest) -> Path:
     return used
 
 
-LIES = "read as it lies, on a mount that cannot be written"
+LIES = "read without locks, because its mount is read-only"
 READS = (
     ["status"], ["status", "tiny"], ["status", "--json"], ["why", "tiny"], ["events", "tiny"],
     ["logbook", "tiny"], ["checkpoints", "tiny"], ["subscribe", "--no-follow"],

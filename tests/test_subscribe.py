@@ -107,7 +107,7 @@ def test_a_subscriber_hears_what_it_asked_for(
     [
         (("--from", "soon"), "--from soon: expected a position such as 120"),
         (("--from", "-1"), "--from -1: expected a position"),
-        (("--from", "9"), "lies beyond the ledger's newest event, 8"),
+        (("--from", "9"), "is beyond the ledger's newest event, 8"),
         (("--type", "run.nothing"), "no event type matches run.nothing"),
     ],
 )

@@ -84,9 +84,8 @@ class Cast:
     default="crash",
     show_default=True,
     help="The fault that a separate process injects. `crash` kills the training once while "
-    "it writes a checkpoint; `crash-loop` kills it again at the same step. The other "
-    "faults leave it alive: NaN in memory, a hung or slow process, a wrong tracker "
-    "identity, deleted checkpoint metadata.",
+    "it writes a checkpoint; `crash-loop` kills it again at that step. The others leave it "
+    "alive: NaN in memory, a hung or slow process, a wrong tracker, no checkpoint metadata.",
 )
 @click.option(
     "--orchestrator", type=click.Choice(["ray", "local"]), default="ray", show_default=True
@@ -351,8 +350,8 @@ def _launch(session: Session, scene: Scene, output: Output) -> None:
     assert held_back is not None, "a launch request always records its preflight"
     output.say(f"plan {short(held_back.digest)} is blocked: nobody has approved it yet (L11)")
     note = "simulated: the demo approves its own run without a person"
-    approval = ApproveLaunch(now=clock.now(), actor=person, digest=held_back.digest, note=note)
-    handle(session, RUN, approval)
+    digest = held_back.digest
+    handle(session, RUN, ApproveLaunch(now=clock.now(), actor=person, digest=digest, note=note))
     not_refused(request_launch(session.services, contract, person))
 
 

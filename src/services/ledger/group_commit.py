@@ -139,7 +139,7 @@ class Committer:
         finally:
             if mine.leads or mine.outcome is None:
                 self._leave(mine)
-        assert mine.outcome is not None, "whoever is woken leads, or has an outcome"
+        assert mine.outcome is not None, "a woken appender leads, or has an outcome"
         if isinstance(mine.outcome, Exception):
             raise mine.outcome
         return mine.outcome

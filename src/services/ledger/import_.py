@@ -181,9 +181,9 @@ def _compare(store: EventStore, groups: Iterator[_Group]) -> int:
             next(there, None) != (one.stream, one.version, one.hash) for one in group.events
         ):
             raise OtherLedger(
-                f"the store holds {newest} events, and one after event {after} is not the file's: "
-                "an import goes into an empty store, or on with one that was cut short. Name "
-                "another home or database"
+                f"the store holds {newest} events, and an event after {after} is not from "
+                "this file: an import needs an empty store, or continues an interrupted "
+                "import. Choose another home or database"
             )
         after += len(group.events)
     return after

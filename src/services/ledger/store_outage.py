@@ -51,7 +51,7 @@ def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
                 log.warning("the ledger is still away, for %s: %s", ago, again)
                 next_word = clock.Deadline.after(REPORT_EVERY)
             continue
-        log.warning("the ledger is back after %s: the watch goes on", elapsed(since.elapsed()))
+        log.warning("the ledger is back after %s: the watch continues", elapsed(since.elapsed()))
         return True
     return False
 

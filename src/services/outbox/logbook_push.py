@@ -134,7 +134,7 @@ def push_logbooks(
     )
     for _ in range(RACES_MAX):
         if is_stopping():
-            raise Unavailable("git", "the watch was told to stop")
+            raise Unavailable("git", "the watch was asked to stop")
         head = remote.fetch()
         books = _books(ledger, remote, head, runs, result)
         _record_held(ledger, books, head, actor, result)

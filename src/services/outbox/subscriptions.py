@@ -102,7 +102,7 @@ def publishing(
         for thread in threads:
             thread.join(timeout=deadline.remaining().total_seconds())
             if thread.is_alive():
-                log.warning("%s: left behind; the next watch goes on from there", thread.name)
+                log.warning("%s: abandoned; the next watch continues from there", thread.name)
 
 
 class _Line:

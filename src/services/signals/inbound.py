@@ -335,7 +335,7 @@ class Inbox:
             ]
 
         fresh = self._ledger.record_box(quarantined, INBOX, key=f"quarantine/{digest}")
-        log.warning("%s %s: put aside: %s", delivery.transport, delivery.message_id, why)
+        log.warning("%s %s: quarantined: %s", delivery.transport, delivery.message_id, why)
         return Outcome.QUARANTINED if fresh else Outcome.KNOWN
 
     # --- What is known -----------------------------------------------------------------------

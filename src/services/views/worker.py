@@ -101,7 +101,7 @@ class Tail:
         for build in self._views.builds():
             if build.error and build.error not in self._reported:
                 self._reported.add(build.error)
-                log.warning("a view stands still: %s", build.error)
+                log.warning("a view is stopped: %s", build.error)
             known = self._known.get(build.title)
             if known is None or build.error or build.state is BuildState.OLD:
                 continue
@@ -146,12 +146,12 @@ class Tail:
     def _ill(self, says: str, stop: threading.Event) -> None:
         if says != self._error:
             # Log once: repeated lines would hide other messages.
-            log.warning("the views stand still: %s; it is tried again", says)
+            log.warning("the views are stopped: %s; retrying", says)
         self._error = says
         try:
             self._views.beat(Beat(self._holder, clock.now(), says))
         except ViewsFailure:
-            log.debug("nor can it be told in the views' own file")
+            log.debug("and this cannot be written to the views' own file")
         stop.wait(self._backoff.next_wait().total_seconds())
 
 
@@ -170,4 +170,4 @@ def tailing(
         stop.set()
         thread.join(timeout=LEAVING.total_seconds())
         if thread.is_alive():
-            log.warning("ledger-tail: left behind; the next watch goes on from there")
+            log.warning("ledger-tail: abandoned; the next watch continues from there")

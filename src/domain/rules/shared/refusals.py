@@ -18,7 +18,7 @@ ADOPTABLE = (
 class Refusal(Enum):
     """A rule that refuses a command. The value is the sentence that a person reads."""
 
-    RUN_EXISTS = "This run has a history already: choose another slug, or go on with this one."
+    RUN_EXISTS = "This run already has a history: choose another slug, or continue with this one."
     RUN_UNKNOWN = "No run of this name is in the ledger: see `watchkeeper status --all`."
     RUN_UNREADABLE = (
         "This run's history cannot be read, so nothing is added: see `watchkeeper verify`."
@@ -30,13 +30,13 @@ class Refusal(Enum):
         "the record."
     )
     PLAN_UNKNOWN = "This is not the plan that was last checked: run `watchkeeper launch` again."
-    PLAN_BLOCKED = "The plan has blocks that an approval does not lift: mend them, launch again."
+    PLAN_BLOCKED = "The plan has blocks that an approval does not lift: fix them, launch again."
     ALREADY_CLEARED = "The plan is approved already: run `watchkeeper launch`."
     ALREADY_LAUNCHED = "The run is launched already: see `watchkeeper status RUN`."
     CONTRACT_FIXED = (
-        "The contract of a launched run is fixed: launch what must differ as a run of its own and "
-        "close this one with `watchkeeper supersede`; `watchkeeper relaunch` goes on under the "
-        "contract as it is."
+        "The contract of a launched run is fixed: launch what must differ as a new run and "
+        "close this one with `watchkeeper supersede`; `watchkeeper relaunch` continues "
+        "under the current contract."
     )
     NOT_LAUNCHED = "No instance was launched yet: run `watchkeeper launch CONTRACT` first."
     NOT_LAUNCHING = "No launch is under way: see `watchkeeper status RUN`."
@@ -54,14 +54,14 @@ class Refusal(Enum):
         "A relaunch can be answered only while the run is interrupted by a failure and its resume "
         "policy allows one: acknowledge without it."
     )
-    EVENT_UNKNOWN = "There is no such event: `watchkeeper events RUN` numbers them."
-    TEXT_EMPTY = "The text is empty: say in a sentence what is true."
-    STOP_ASKED = "The stop was asked for already: the orchestrator is being told."
+    EVENT_UNKNOWN = "No such event: `watchkeeper events RUN` lists their numbers."
+    TEXT_EMPTY = "The text is empty: write the correction in a sentence."
+    STOP_ASKED = "The stop was already requested: it is being sent to the orchestrator."
     NOT_FINISHED = (
         "Only a finished run is sealed: wait for the orchestrator's success, or seal one "
         "checkpoint with `--milestone step-N`."
     )
-    ALREADY_FINISHED = "The last instance finished: what is left is the seal."
+    ALREADY_FINISHED = "The last instance finished: only the seal is left."
     SEAL_VERIFIED = "The seal is verified already: its tag is being pushed."
     SEAL_NOT_VERIFIED = (
         "The seal is not verified yet, and nothing is tagged: run `watchkeeper seal`."
@@ -69,27 +69,27 @@ class Refusal(Enum):
     ROOT_TAKEN = "Another live run writes to this output root, above or below it: choose another."
 
     CONSENT_NEEDED = "This needs a human's consent, by name; once it is given, ask again."
-    CONSENT_UNKNOWN = "There is no such consent: `watchkeeper status RUN` lists the live ones."
+    CONSENT_UNKNOWN = "No such consent: `watchkeeper status RUN` lists the valid ones."
     CONSENT_EXPIRED = "The consent has expired: propose the act again."
     CONSENT_USED = "The consent is used up, it permits one act: propose the act again."
-    CONSENT_REVOKED = "The consent was taken back: ask the human who did it, or propose again."
+    CONSENT_REVOKED = "The consent was revoked: ask the human who revoked it, or propose again."
     CONSENT_FOR_OTHER = "The consent is for another act or another target: propose this one."
     PROPOSAL_CHANGED = (
-        "This is not what was consented to: ask for it in the same words, or propose it anew."
+        "This differs from the consent: request it in the same words, or propose it again."
     )
     PROPOSAL_NOT_OPEN = "No such proposal is open: `watchkeeper status RUN` lists the open ones."
-    PROPOSAL_DECLINED = "A human declined exactly this: say what is new about it, or ask them."
+    PROPOSAL_DECLINED = "A human declined exactly this: state what is new, or ask them."
     PROPOSALS_TOO_MANY = "Too many proposals wait for a human already: have them answered first."
-    ACT_NOT_POSSIBLE = "This cannot be done to the run as it stands: see `watchkeeper status RUN`."
+    ACT_NOT_POSSIBLE = "The run's current state does not allow this: see `watchkeeper status RUN`."
     TIME_WRONG = "The time is past, or further away than this may be allowed for: name another."
-    WAIVER_FORBIDDEN = "This is never waived: mend what it names."
+    WAIVER_FORBIDDEN = "This is never waived: fix what it names."
     NOTHING_TO_WAIVE = (
         "Nothing of this name is missing or blocked now: see what `watchkeeper launch` or "
         "`watchkeeper seal` says."
     )
-    ALREADY_WAIVED = "This is waived already: go on with the launch or the seal."
-    NAME_UNKNOWN = "There is nothing of this name to take back: see `watchkeeper status RUN`."
-    ALREADY_REVOKED = "It permits nothing any more: there is nothing to take back."
+    ALREADY_WAIVED = "This is already waived: continue with the launch or the seal."
+    NAME_UNKNOWN = "Nothing of this name can be revoked: see `watchkeeper status RUN`."
+    ALREADY_REVOKED = "It is no longer valid: there is nothing to revoke."
     WATCH_NOT_YOURS = (
         "Another holder has the watch: let it hand over, wait for the end of its lease, or use "
         "`watchkeeper handover RUN --to PRINCIPAL --force`."
@@ -117,9 +117,7 @@ class Refusal(Enum):
     JOB_NOT_LIVE = (
         f"Only a job that waits or runs is adopted, by its id at the orchestrator: {ADOPTABLE}."
     )
-    ADOPTION_BLOCKED = (
-        "The job cannot be adopted as it is: correct what is named, then adopt again."
-    )
+    ADOPTION_BLOCKED = "The job cannot be adopted: correct the named difference, then adopt again."
     RELAUNCH_DECIDED = "A relaunch is decided or under way already: see `watchkeeper status RUN`."
     JOB_LOST = (
         "The orchestrator cannot account for the job, and that proves no end: a human checks that "
@@ -130,44 +128,43 @@ class Refusal(Enum):
         "check, then run `watchkeeper relaunch` again."
     )
     RESUME_NEVER = (
-        "The resume policy is `never`: going on needs a new run id, see `watchkeeper supersede`."
+        "The resume policy is `never`: continuing needs a new run id, see `watchkeeper supersede`."
     )
     ROLLBACK_UNKNOWN = (
         "This is not the rollback that was planned last: run `watchkeeper rollback` again."
     )
     CHECKPOINT_UNKNOWN = (
-        "This is no complete, validated checkpoint of the run: `watchkeeper checkpoints RUN` "
-        "lists them."
+        "This is not a complete, validated checkpoint of the run: `watchkeeper checkpoints "
+        "RUN` lists them."
     )
     CHECKPOINT_BAD = (
-        "Training cannot go on from weights that are NaN: name the last good checkpoint with "
-        "`watchkeeper rollback RUN --to step-N --reason ...`, or add `--accept-bad`."
+        "Training cannot continue from weights that are NaN: name the last good checkpoint "
+        "with `watchkeeper rollback RUN --to step-N --reason ...`, or add `--accept-bad`."
     )
     SUCCESSOR_NOT_APART = (
-        "A successor has a run id, a tracker id and an output root of its own: change them."
+        "A successor needs its own run id, tracker id and output root: change them."
     )
-    ALREADY_SUPERSEDED = "The run was superseded for good: its successor goes on."
+    ALREADY_SUPERSEDED = "The run was superseded: its successor continues."
     FAILURE_UNKNOWN = "This event classifies no end: `watchkeeper events RUN` names those."
-    CAUSE_UNKNOWN = "This is no class of failure: choose one that is listed."
-    CAUSE_SAME = "It is taken for that already: there is nothing to revise."
+    CAUSE_UNKNOWN = "This is not a class of failure: choose a listed one."
+    CAUSE_SAME = "This cause is already recorded: there is nothing to revise."
     NOT_FIXABLE = (
-        "Only a small code bug that the newest decision proposes a fix for (R5) is fixed under the "
-        "run's approval: launch what must differ as a run of its own with `watchkeeper supersede`."
+        "The run's approval covers only the small fix that the newest decision proposed "
+        "(R5): launch any other change as a new run with `watchkeeper supersede`."
     )
     FIX_NOT_PUSHED = "The fix is not on the run's branch of its remote: push it, then report it."
     FIX_TRAINS = (
-        "The fix changes what can change the training: launch it as a run of its own with "
-        "`watchkeeper supersede`, or name the file under recover.harmless before the next run."
+        "The fix changes files that can alter the training: launch it as a new run with "
+        "`watchkeeper supersede`, or list the file under recover.harmless before the next "
+        "run."
     )
-    FIX_UNREAD = "The remote gives no answer, so nobody can tell what the fix changes: try again."
-    FIX_NOT_COVERED = (
-        "No approval that holds covers the launch that this fix goes on from: ask the DRI."
-    )
+    FIX_UNREAD = "The remote gives no answer, so the fix's changed files are unknown: try again."
+    FIX_NOT_COVERED = "No valid approval covers the launch that this fix continues: ask the DRI."
     FIX_WITHOUT_BUILD = (
         "What runs is built from the commit: name what was built from the fix, with --bundle or "
         "--container."
     )
-    MILESTONE_BLOCKED = "The milestone is not sealed: mend what is missing, then try again."
+    MILESTONE_BLOCKED = "The milestone is not sealed: add the missing items, then try again."
 
 
 MISTAKES = frozenset(
