@@ -29,7 +29,7 @@ BUILDING = replace(BUILD, state=BuildState.BUILDING)
     [
         (BUILD, 100, timedelta(), 0, True, True, "level"),
         (BUILD, 103, LATE, 0, True, True, "3 events behind for 1 min"),
-        (BUILD, 103, LATE * 2, 0, True, False, "its tailer stands still"),
+        (BUILD, 103, LATE * 2, 0, True, False, "its tailer is stopped"),
         (BUILD, 103, LATE * 2, 0, False, True, "no watch runs"),
         (BUILD, 101 + BEHIND_MAX, LATE, 0, False, False, "ledger catch-up"),
         (BUILD, 100, timedelta(), 2, True, False, "2 streams parked"),
@@ -129,8 +129,8 @@ def test_doctor_and_status_name_a_tailer_that_stands_still(cli: Cli, home: Path)
     doctor = cli("doctor", "--json")
     [check] = [one for one in doctor.json["checks"] if one["check"] == "views"]
     assert (doctor.code, check["ok"]) == (1, False)
-    assert "1 event behind for 3 min: its tailer stands still" in check["says"]
-    assert "its tailer stands still" in cli("status").out
+    assert "1 event behind for 3 min: its tailer is stopped" in check["says"]
+    assert "its tailer is stopped" in cli("status").out
     [row, *_] = cli("status", "--json").json["views"]
     assert (row["behind_events"], row["well"]) == (1, False)
 
@@ -302,7 +302,7 @@ def test_all_views_are_built_anew_after_an_older_file_was_put_in_place_by_hand(
     (home / "ledger.db").write_bytes(older[0])
     (home / "ledger.db.rest").write_bytes(older[1])
     assert cli("ledger", "catch-up").code == 1
-    assert cli("ledger", "projections").out.count("stands still") == 6  # In the table, and below.
+    assert cli("ledger", "projections").out.count("is stopped") == 6  # In the table, and below.
     assert cli("verify", "--offline").out.count("build it again with") == 3
     done = cli("ledger", "rebuild", "--all", "--json")
     assert done.code == 0, done.said

@@ -204,7 +204,7 @@ def test_a_limit_and_what_recovery_may_do_are_tried_on_the_record(
         ("hosts: {mounts: [/data]}\n", "what can: lane, policy, retries, watch, tracker, "),
         ("watches: {cadence: 5m}\n", "expected one of lane, policy, retries, watch, tracker, "),
         ("tracker: {mode: offline}\n", "each check read the tracker of then; what can: tracker."),
-        ("hardware: {region: us-west4}\n", "it changes no decision, only words beside it"),
+        ("hardware: {region: us-west4}\n", "it changes no decision, only its words"),
         ("recover: {bad_node: never}\n", "recover.bad_node"),
         ("retries: {budget: ten}\n", "retries.budget"),
         ("retries: {bugdet: 1}\n", 'did you mean "budget"?'),

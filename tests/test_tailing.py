@@ -135,8 +135,8 @@ def test_a_view_that_is_ahead_of_the_ledger_is_told_once_in_the_log(
     with open_store(tmp_path / "older.db") as older:
         add(older, "run/a", "1")
         with worker.tailing(older, views, [SIZES], ME):
-            wait_for(lambda: "stands still" in caplog.text)
+            wait_for(lambda: "is stopped" in caplog.text)
             add(older, "run/a", "2")
             wait_for(lambda: [beat for beat in views.beats() if not beat.error])
-    assert caplog.text.count("a view stands still: sizes@") == 1
+    assert caplog.text.count("a view is stopped: sizes@") == 1
     assert "watchkeeper ledger rebuild sizes" in caplog.text

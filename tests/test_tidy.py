@@ -4,10 +4,14 @@ import ast
 import re
 import tokenize
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+import click
+
 from tests.every_row import every_row
+from watchkeeper.adapters.cli import COMMANDS, cli
 from watchkeeper.domain.run.registry import type_of
 from watchkeeper.domain.run.run import Run
 
@@ -163,3 +167,65 @@ RUN_FIELDS_MAX = 16
 
 def test_a_run_is_a_few_sub_states() -> None:
     assert len(fields(Run)) <= RUN_FIELDS_MAX
+
+
+SOURCES = [path for path in MODULES if path.is_relative_to(ROOT / "src")]
+STORED_TEXTS = frozenset({"no source tells", " tells"})
+"""At most ten texts that keep an old word: a golden logbook shows these, from recorded findings."""
+SPOOL_TABLE = re.compile(r"\b(?:FROM|INTO|EXISTS|ON) told\b")
+"""The bridge's spool on disk has this name."""
+
+
+def _messages(path: Path) -> Iterator[str]:
+    """Yield the string constants with a space that are no docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    statements = {
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)
+    }  # Docstrings of attributes.
+    for node in ast.walk(tree):
+        if node in docstrings | statements or not isinstance(node, ast.Constant):
+            continue
+        if isinstance(node.value, str) and " " in node.value:
+            yield node.value
+
+
+@every_row("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_message_has_a_word_of_the_old_dialect(path: Path) -> None:
+    found = {text for text in _messages(path) if DIALECT.search(SPOOL_TABLE.sub("", text))}
+    assert found - STORED_TEXTS == set()
+    assert len(STORED_TEXTS) <= 10
+
+
+def _helps(command: click.Command, above: click.Context | None = None) -> Iterator[str]:
+    """Yield the help of a command and of all commands below it."""
+    context = click.Context(command, parent=above, info_name=command.name)
+    yield command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _helps(below, context)
+
+
+def test_no_help_has_a_word_of_the_old_dialect() -> None:
+    helps = list(_helps(cli))
+    assert len(helps) > len(COMMANDS)
+    assert [found for text in helps for found in DIALECT.findall(text)] == []
+
+
+GENERATED_PART = re.compile(
+    r"^```.*?^```|<!-- Generated.*?<!-- End of what is generated. -->|`[^`\n]*`", re.S | re.M
+)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@every_row("page", PAGES, ids=lambda page: page.name)
+def test_no_page_has_a_word_of_the_old_dialect(page: Path) -> None:
+    text = GENERATED_PART.sub("", page.read_text("utf-8"))
+    assert DIALECT.findall(text) == []

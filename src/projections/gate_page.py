@@ -85,7 +85,7 @@ def _facts(contract: Contract, plan: LaunchPlan, findings: Sequence[GateFinding]
         "output root": plan.output_root,
         "tracker": f"{plan.tracker_id or '(missing)'}, {plan.display_name or '(no name)'} "
         f"(resume: {tracker.resume or '(missing)'}), {tracker_place(tracker)}",
-        "told in": ", ".join(plan.tracker_env),
+        "given in": ", ".join(plan.tracker_env),
         "start": _start(plan, proven),
         "final step": final,
         "stops before": _stopping(contract),

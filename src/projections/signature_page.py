@@ -25,10 +25,10 @@ def signature_page(generated: str) -> str:
     parts = [
         "# Signatures\n",
         generated,
-        "What [triage](../triage.md) knows. A signature's rank says how close to the root its "
-        "message stands, its scope how far its word goes; the outlook is a claim apart from the "
-        "class. Below each table stand the patterns: regular expressions of Python, searched in "
-        "one line, letters of either case.\n",
+        "What [triage](../triage.md) knows. A signature's rank shows how close its message "
+        "is to the root, its scope how far it applies. The outlook is a separate claim from "
+        "the class. The patterns follow each table: Python regular expressions, searched in "
+        "one line, case-insensitive.\n",
     ]
     for label in Label:
         known = [one for one in (*causes(), *marks()) if one.label is label and one not in answers]

@@ -46,7 +46,7 @@ def test_it_is_told_once_and_the_run_is_well() -> None:
     found = answer.the(FindingOpened)
     assert (found.kind, found.rule, found.severity) == ("tracker_silent", "H1", Severity.NOTIFY)
     assert "nothing new was read from the tracker since 2026-" in found.summary
-    assert "it stands at step 1100" in found.summary
+    assert "it stopped at step 1100" in found.summary
     assert answer.the(CheckRecorded).health is Health.HEALTHY
     assert opened(ahead(history, 1800)) == []
     assert "tracker_silent" in cleared(look(history, step=1850, lines=steps(1850), found=KEPT))

@@ -38,7 +38,7 @@ _HEADS = ("step", "kind", "state", "judged", "lineage", "size", "age", "use")
 @home_option
 @json_errors
 def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
-    """List RUN's checkpoints as they are now, in numeric order, with what stands against each."""
+    """List RUN's current checkpoints in numeric order, with the problems of each."""
     with open_reader(home) as session:
         known = known_run(session.ledger, run)
         contract = contract_of(known)
@@ -136,7 +136,7 @@ def _reason(run: Run, found: CheckpointFacts, validated: bool) -> str:
     judged = run.checkpoints.validated.get(found.step)
     since = bad_from(run, judged) if judged is not None and judged.path == found.path else None
     if since is not None:
-        return f"written written written written after NaN at {since}: no relaunch resumes from it"
+        return f"written after NaN at {since}: no relaunch resumes from it"
     return "" if validated else "not yet judged by a check"
 
 

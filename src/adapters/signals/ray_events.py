@@ -98,7 +98,7 @@ def _of_event(cluster: str, body: dict[str, JsonValue]) -> Iterator[Said]:
         key=reported.key(event.event_id or digest),
         kind=SignalKind.OTHER,
         subject=kind or "an event without a type",
-        summary=f"Ray tells of {kind or 'something without a type'}: {event.message or ''}",
+        summary=f"Ray reports {kind or 'something without a type'}: {event.message or ''}",
         at=event.timestamp,
         facts={"type": kind},
     )

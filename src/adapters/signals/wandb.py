@@ -44,7 +44,7 @@ def parse(message: Message) -> Parsed:
         key=(message.digest, at.replace(minute=0, second=0, microsecond=0)),
         kind=kind,
         subject=f"{whose}: {automation or event}",
-        summary=f"W&B tells of {event} for {whose} ({automation or 'no automation named'})",
+        summary=f"W&B reports {event} for {whose} ({automation or 'no automation named'})",
         at=at,
         clues=[("tracker", template.expects_run), ("run", named)],
         facts={

@@ -154,7 +154,7 @@ def _judged(
 ) -> tuple[bool, str]:
     behind = newest - one.position
     if one.error:
-        return False, f"stands still: {one.error}"
+        return False, f"is stopped: {one.error}"
     if behind < 0:
         return False, (
             f"ahead of the ledger by {count(-behind, 'event')}: the ledger was restored; rebuild "
@@ -169,7 +169,7 @@ def _judged(
     if one.state == "building":
         return _judged_building(one, late, now)
     if followed and ago > LATE:
-        return False, f"{late}: its tailer stands still, see the watch's log"
+        return False, f"{late}: its tailer is stopped, see the watch's log"
     if behind > BEHIND_MAX:
         return False, f"{late}: start a watch, or `watchkeeper ledger catch-up`"
     return True, late if followed else f"{late}; no watch runs"
@@ -201,7 +201,7 @@ def silent(holder: str, at: datetime, error: str, now: datetime) -> str:
     if now - at > SILENT:
         ago = elapsed(now - at)
         return f"the tailer of {holder} gave no sign of life for {ago}: was it killed?"
-    return f"the tailer of {holder} stands still: {error}" if error else ""
+    return f"the tailer of {holder} is stopped: {error}" if error else ""
 
 
 def lag_document(lag: Lag) -> dict[str, Any]:

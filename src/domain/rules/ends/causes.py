@@ -40,7 +40,7 @@ def r8(case: Case) -> DecisionMade | None:
     """R8: no machines were available. The cluster is left unchanged."""
     if case.failure.cause != "capacity_wedge":
         return None
-    because = "no capacity: the DRI is told, and nothing is done to the cluster"
+    because = "no capacity: the DRI is notified, and the cluster is not changed"
     proposes = (
         f"Once there is capacity: `watchkeeper relaunch {case.run.slug} --reason ...`; other "
         f"hardware is another plan: {supersede_words(case.run.slug)}"
@@ -62,9 +62,9 @@ def r5(case: Case) -> DecisionMade | None:
     code = f", in `{found.code}`" if found.code else ""
     because = f"a small code bug outside model, loop, optimizer and data: {where}: {raised.error}"
     proposes = (
-        f"Mend {where}{code} ({_advice(raised.kind)}), push it to the run's branch, then "
-        f"`watchkeeper fix {case.run.slug} --sha SHA --reason ...`: the run goes on at that "
-        "commit where it changes nothing that trains."
+        f"Fix {where}{code} ({_advice(raised.kind)}), push it to the run's branch, then "
+        f"`watchkeeper fix {case.run.slug} --sha SHA --reason ...`: the run continues at "
+        "that commit if it changes no training code."
     )
     return answer(case, Action.ESCALATE, "R5", because, proposes=proposes)
 

@@ -152,6 +152,6 @@ def _relaunch(run: Run, fixed: FixPushed, command: ReportFix) -> DecisionMade:
         resume_step=chosen.step,
         recoverable=f"the bug that ended it is mended in {fixed.git_sha[:8]}",
         refused=refused_checkpoints(check, chosen.step),
-        proves="the same error again means that the fix does not mend it (R12)",
+        proves="the same error again means that the fix did not work (R12)",
         hypotheses=(),
     )

@@ -26,7 +26,7 @@ def answer_to(found: OpenFinding, check: CheckRecorded) -> DecisionMade:
     """
     loud = found.rule in _LOUD or found.severity is Severity.ALERT
     action = Action.ALERT if loud else Action.NOTIFY
-    who = "the DRI is asked" if action is Action.ALERT else "the DRI is told"
+    who = "the DRI is asked" if action is Action.ALERT else "the DRI is notified"
     because = f"{found.rule} while {check.instance} lives: {who} at once, and the job is left alone"
     return DecisionMade(
         instance=check.instance,

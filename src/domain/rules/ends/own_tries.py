@@ -147,7 +147,7 @@ def _too_many(run: Run, spent: int, now: datetime) -> Repeats | None:
         return None
     because = (
         f"{len(tries)} tries inside the job ended without a newer complete checkpoint in "
-        f"{render_duration(retries.window)}, beside {spent} charged restarts: the budget is "
+        f"{render_duration(retries.window)}, besides {spent} charged restarts: the budget is "
         f"{retries.budget}"
     )
     return Repeats("R3", because, tuple(_line(one) for one in tries[-_CITED_MAX:]))

@@ -290,7 +290,8 @@ def _nodes_left(case: Case) -> str:
     if not nodes:
         return "; no line names the bad node, so none is excluded"
     return (
-        f"; nothing excludes the bad nodes {', '.join(nodes)}: whoever knows them bad deletes them"
+        f"; nothing excludes the bad nodes {', '.join(nodes)}: somebody who knows that they "
+        "are bad must delete them"
     )
 
 

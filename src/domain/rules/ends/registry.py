@@ -36,10 +36,10 @@ R2 = Rule(
     title="the same failure again",
     when=(
         "The same fingerprint without progress past it, uncertainty included; or any second "
-        "failure within 10 steps of an earlier one, or too coarsely read to be told apart. A "
-        "failure that later evidence excused does not count. Inside one job: a try that failed "
-        "with the same fingerprint, node or step as an earlier one, without a newer complete "
-        "checkpoint between them."
+        "failure within 10 steps of an earlier one, or with steps too coarse to "
+        "distinguish. A failure that later evidence excused does not count. Inside one job: "
+        "a try that failed with the same fingerprint, node or step as an earlier one, "
+        "without a newer complete checkpoint between them."
     ),
     then="Ask the DRI; do not relaunch. A live job is left alone.",
     where=_AGAIN,
@@ -261,10 +261,10 @@ R17 = Rule(
     title="a finding while it lives",
     when="A finding opens while the instance lives.",
     then=(
-        "H2, H3, H5, H7, H8, H9, H16 and H17 alert: the DRI is asked at once. H4, H6, H10, H12 and "
-        "H15 notify, or alert where they open as such: told at once. H1 is reported by another "
-        "process. The job is left alone: never a relaunch. For a hang evidence is kept first; "
-        "ending it is a guarded action."
+        "H2, H3, H5, H7, H8, H9, H16 and H17 alert: the DRI is asked at once. H4, H6, H10, "
+        "H12 and H15 notify, or alert if they open as alerts: the DRI is notified at once. "
+        "H1 is reported by another process. The job is left alone: never a relaunch. For a "
+        "hang evidence is kept first; ending it is a guarded action."
     ),
     where=_LIVE,
     source=(

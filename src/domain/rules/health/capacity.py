@@ -156,7 +156,7 @@ def second_writer(at: Looked) -> Held:
     writers = other_writers(run, instance, check)
     lines = tuple(job_line(one) for one in writers)
     named = ", ".join(one.job for one in writers)
-    summary = f"more than one live writer: {named} beside {instance.plan.submission_id}"
+    summary = f"more than one live writer: {named} besides {instance.plan.submission_id}"
     holds = True if writers else None if not _is_reported(check) else False
     return Held(SECOND_WRITER, "H12", Severity.NOTIFY, holds, summary, lines, named)
 

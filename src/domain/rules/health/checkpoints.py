@@ -266,7 +266,7 @@ H5 = Rule(
         "without a rotation, at two checks in a row; or the newest "
         "expires within a day by the `ttl=` of its root. A complete one of which nothing says "
         "which step its metadata names (`metadata_step`) came all the same, though none resumes "
-        "from it. A store without an answer tells nothing."
+        "from it. A store without an answer changes nothing."
     ),
     then=(
         "Alert and ask the DRI before the rollback window collapses. A new complete checkpoint "

@@ -99,10 +99,11 @@ H1 = Rule(
         "contract says otherwise, beyond all that the tracker shows (not an offline one)."
     ),
     then=(
-        "`status` says so, and a process other than the holder records it: a watch of another "
-        "holder, or `doctor --record`. Health and phase stay as they are. A check clears it. A "
-        "blind monitor and a silent tracker are told once by the check itself; health is then "
-        "unknown, or as it was. A newer step of the tracker clears its silence."
+        "`status` says so, and a process other than the holder records it: a watch of "
+        "another holder, or `doctor --record`. Health and phase stay as they are. A check "
+        "clears it. The check itself reports a blind monitor and a silent tracker once; "
+        "health is then unknown, or unchanged. A newer step of the tracker clears its "
+        "silence."
     ),
     where=__name__,
     source=f"{HERO}, What Can Go Wrong: Silent monitor failure; {LOOP}, branch: No output",

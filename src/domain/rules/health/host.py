@@ -67,7 +67,9 @@ def mount_missing(at: Looked) -> Held:
 
 
 def _disks_silent(at: Looked) -> tuple[str, CheckRecorded] | None:
-    return "its hosts had told nothing of their disks and mounts", with_facts(at.check, hosts=())
+    return "its hosts had reported nothing about their disks and mounts", with_facts(
+        at.check, hosts=()
+    )
 
 
 H15 = Rule(

@@ -141,7 +141,7 @@ def _resumed(run: Run, check: CheckRecorded) -> list[str]:
             )
         if policy == "must" and link.begun:
             lines.append(
-                f"{check.instance} began tracker run {link.tracker_id} anew, and the resume "
+                f"{check.instance} restarted tracker run {link.tracker_id}, and the resume "
                 "policy is `must`"
             )
     return lines

@@ -105,7 +105,7 @@ def tracker_silent(at: Looked) -> Held:
     over = live.unseen_s >= live_limits_of(contract).tracker_silent.total_seconds()
     holds = False if shows_new else True if over and moves(live) else None
     since = f"since {clock.since:%Y-%m-%d %H:%M} UTC" if clock.since else "since the launch"
-    shown = clock.why or f"it stands at step {clock.step}"
+    shown = clock.why or f"it stopped at step {clock.step}"
     summary = f"steps come, and nothing new was read from the tracker {since}: {shown}"
     lines = (*witness_lines(live), "it says nothing about the run itself") if holds else ()
     return Held(TRACKER_SILENT, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:])
@@ -230,18 +230,18 @@ H3 = Rule(
     id="H3",
     title="not training",
     when=(
-        "The job runs, and over `live.stall_cadences` checks and for longer than `live.stall` no "
-        "step came by any clock that answers, and two of them at least say so: the output, the "
-        "tracker, telemetry, or checkpoints that are due. A rounded bar tells only once more steps "
-        "were to come than it rounds away; output that goes on without steps doubles the time. Not "
-        "while it starts, compiles, restores, saves, evaluates, or does steps again that the "
-        "tracker has had; a start without a step is told after `live.startup_watchdog`, by two "
-        "sources as well."
+        "The job runs, and over `live.stall_cadences` checks and for longer than "
+        "`live.stall` no step came by any clock that answers, and two of them at least say "
+        "so: the output, the tracker, telemetry, or checkpoints that are due. A rounded bar "
+        "counts only when more steps were due than it rounds away; output that continues "
+        "without steps doubles the time. Not while it starts, compiles, restores, saves, "
+        "evaluates, or does steps again that the tracker has had; a start without a step is "
+        "reported after `live.startup_watchdog`, also by two sources."
     ),
     then=(
-        "Alert and ask the DRI, with each clock and with what to capture before anything is ended. "
-        "Nothing is ended by rule. A step that is seen, or a job that starts anew, clears it; no "
-        "answer does not."
+        "Alert and ask the DRI, with each clock and with what to capture before anything is "
+        "ended. Nothing is ended by rule. A new step, or a restarted job, clears it; a "
+        "missing answer does not."
     ),
     where=__name__,
     source=(

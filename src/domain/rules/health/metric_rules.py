@@ -57,10 +57,10 @@ H7 = Rule(
         "itself is none; neither is one overflow where a loss scale of float16 is logged."
     ),
     then=(
-        "Alert and ask the DRI; never relaunched as infrastructure (R4). A NaN clears after 30 "
-        "points that are numbers, lines of the output or rows of a history, or after 3 checks "
-        "where each tells but one value; the rest half-way below its limit. A check at which "
-        "nothing is logged clears neither."
+        "Alert and ask the DRI; never relaunched as infrastructure (R4). A NaN clears after "
+        "30 points that are numbers, lines of the output or rows of a history, or after 3 "
+        "checks if each has only one value; the rest half-way below its limit. A check at "
+        "which nothing is logged clears neither."
     ),
     where=_WHERE,
     source=f"{HERO}, What Can Go Wrong: Numerical instability",

@@ -272,7 +272,7 @@ def _moving(scene: Scene, moved: list[Witness]) -> tuple[Quiet, str]:
     by = by or ", ".join(one.name for one in moved)
     output, tracker = scene.of("output"), scene.of("tracker")
     if output.moves is not Moves.MOVED and output.checks >= DARK_CHECKS and "logs" not in names:
-        why = output.why or f"the output stands since {clock_of(output.since)}"
+        why = output.why or f"the output stopped at {clock_of(output.since)}"
         return Quiet.LOG_PIPE_DARK, f"it moves ({by}), and its output is dark: {why}"
     silent = "tracker" not in names and tracker.checks >= DARK_CHECKS
     if silent or tracker.moves is Moves.CATCHING_UP:

@@ -179,7 +179,11 @@ def _agreed_end(at: Looked) -> tuple[str, CheckRecorded] | None:
 def _resumed_as_decided(at: Looked) -> tuple[str, CheckRecorded] | None:
     step = at.instance.plan.resume_step
     startup = at.check.startup.model_copy(update={"resumed_step": step, "scratch": False})
-    words = "it had said that it begins anew" if step is None else f"it had resumed from {step}"
+    words = (
+        "it had printed that it starts from scratch"
+        if step is None
+        else f"it had resumed from {step}"
+    )
     return words, with_facts(at.check, startup=startup)
 
 

@@ -238,7 +238,7 @@ def reason_of(judged: Judged) -> str:
     """Return why a check has its health; a finding made after the check is named."""
     because = judged.check.because
     if because.partition(";")[0] == RUNNING and is_unheard(judged.check):
-        return "running, by the orchestrator alone: no other source has told of it yet"
+        return "running, by the orchestrator alone: no other source has reported it yet"
     if not is_belied(judged.run):
         return because
     return f"{because}; open findings: {', '.join(sorted(judged.run.health.findings))}"

@@ -25,7 +25,7 @@ _LAUNCH = "it is read where something is launched or sealed, and no check reads 
 _QUESTION = "it changes no decision, only what the DRI is asked about a wrong start"
 _DUE = "it says when a check falls due, and the checks are those that were made"
 _READ_THERE = "each check read the tracker of then"
-_WORDS = "it changes no decision, only words beside it"
+_WORDS = "it changes no decision, only its words"
 
 _STEPS = "detect.loss_steps, detect.sustained_steps, detect.skipped_steps"
 _LIVE = (

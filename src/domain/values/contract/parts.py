@@ -69,8 +69,8 @@ class PolicyPart(Value):
             cannot be sealed on it. `needs_waiver`: a human is asked (R14), and the run can be
             sealed with a waiver that names it. Read by R14 and by the seal (H11).
         startup_forbidden: What follows a start that must not be, such as from scratch on a
-            resume. `alert`: the DRI is told. `end_with_consent`: the DRI is told and asked for
-            the instance's end as well. Read by H17.
+            resume. `alert`: the DRI is notified. `end_with_consent`: the DRI is also asked for
+            the instance's end. Read by H17.
         lines_expected: Texts that a start must show in its log, before training moves or within
             45 min. Read by H17. What is about a resume counts only where one is due.
         lines_forbidden: Texts that a start must not show. Read by H17; as above.

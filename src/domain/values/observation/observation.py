@@ -63,7 +63,7 @@ class Observation(Value):
         checkpoints: What lies below the checkpoint root.
         attempts: The tries of the job's tasks, in time order.
         capacity: What the job waits for or has.
-        nodes: Machines of the cluster that the orchestrator tells of.
+        nodes: Machines of the cluster that the orchestrator reports.
         history: What the tracker holds step by step.
         telemetry: The job's own gauges.
         hosts: Disk and mounts of the run's machines.

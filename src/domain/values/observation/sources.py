@@ -83,8 +83,8 @@ class CapacityFacts(Value):
         wanted: Workers, slices or nodes that it asked for.
         granted: How many of them it has.
         unmet: Demands that nothing serves, such as `{"TPU-v5p-8-head": 1}`.
-        provisioning: Machines that are being brought up; none where nobody tells.
-        hardware: What it was given, such as `v5p-8`; empty where nobody tells.
+        provisioning: Machines that are being started; null if unknown.
+        hardware: What it was given, such as `v5p-8`; empty if unknown.
     """
 
     pending_reason: Line = ""
@@ -96,7 +96,7 @@ class CapacityFacts(Value):
 
 
 class NodeFacts(Value):
-    """A machine of the cluster, as the orchestrator tells.
+    """A machine of the cluster, as the orchestrator reports it.
 
     Attributes:
         node: Its name or id.
@@ -149,7 +149,7 @@ class MetricHistory(Value):
 
     Attributes:
         steps: Steps in the order in which they were logged; a resume may step back.
-        times: When each was logged, in seconds since 1970; empty where nobody tells.
+        times: When each was logged, in seconds since 1970; empty if unknown.
         columns: Values by metric name, one for each step; NaN where a step has none of it, so a
             logged NaN travels in `not_finite`.
         not_finite: Steps at which a metric was logged as NaN or infinite, by metric name.
@@ -204,7 +204,7 @@ class OtherJob(Value):
     Attributes:
         job: Its id at the orchestrator.
         state: The orchestrator's word on it.
-        root: The output root that it writes to; empty where nobody tells.
+        root: The output root that it writes to; empty if unknown.
         diagnostic: It is known to be a trial or a diagnosis and no production job.
         run: The slug that it carries; empty for none.
         submitted_at: When it was submitted.

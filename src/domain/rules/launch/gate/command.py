@@ -56,7 +56,7 @@ def l1(gate: Gate) -> GateFinding:
     places = secret_places(gate.contract)
     if places:
         fix = "name the variable under env_from instead; watchkeeper does not store its value"
-        return blocked("L1", "secrets", f"a literal secret stands in {', '.join(places)}", fix)
+        return blocked("L1", "secrets", f"a literal secret is in {', '.join(places)}", fix)
     if gate.facts.env_missing:
         names = ", ".join(gate.facts.env_missing)
         says = f"not set where the submit happens: {names}"
@@ -102,9 +102,9 @@ L1 = LaunchRule(
     id="L1",
     title="command and secrets",
     when=(
-        "The exact command line is stated. No literal secret stands in command, environment or "
-        "any address; secrets are named under `env_from`, and each name is set where the submit "
-        "happens."
+        "The exact command line is stated. Command, environment and addresses hold no "
+        "literal secret; secrets are named under `env_from`, and each name is set where the "
+        "submit happens."
     ),
     then="A lack or a secret blocks, naming the place and never the secret.",
     where=__name__,

@@ -136,7 +136,7 @@ def l5(gate: Gate) -> GateFinding:
         return missing(gate, "L5", "checkpoint policy", says, fix)
     if read_interval(part.temporary_every) == (None, None):
         says = f"checkpoints.temporary_every {part.temporary_every!r} says no time and no steps"
-        fix = "write it as 15m or 500 steps: a checkpoint that does not come is told by it (H5)"
+        fix = "write it as 15m or 500 steps: it decides when a missing checkpoint is reported (H5)"
         return warned("L5", "checkpoint policy", says, fix)
     wanted, keep = policy_of(gate.contract).temporary_retention, part.keep_last or 0
     says = f"keeps {keep} temporary checkpoints, policy.temporary_retention is {wanted}"

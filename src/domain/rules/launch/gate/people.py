@@ -67,7 +67,7 @@ def _unable(gate: Gate, dri: str) -> GateFinding | None:
         return None
     if gate.facts.home is None:
         says = f"{UNKNOWN_SOURCE}: {reading.reason}"
-        return missing(gate, "L9", "DRI", says, "mend the list of principals, launch again")
+        return missing(gate, "L9", "DRI", says, "fix the list of principals, launch again")
     kind = gate.facts.home.kinds.get(dri)
     if kind in ("agent", "service"):
         says = f"{dri} is listed as {kind}, and only a human can approve, consent and acknowledge"
@@ -184,10 +184,10 @@ L12 = LaunchRule(
         "the rule reads `pushed after approval`."
     ),
     then=(
-        "A push that fails blocks, and so does a remote without an answer; `issue: none` warns. "
-        "A path that does not end in .md, or lies outside the folders that the home allows, "
-        "blocks, and so does a branch name that git refuses. "
-        "On a relaunch the logbook stands there already, so a remote that is down only warns."
+        "A push that fails blocks, and so does a remote without an answer; `issue: none` "
+        "warns. A path that does not end in .md, or lies outside the folders that the home "
+        "allows, blocks, and so does a branch name that git refuses. On a relaunch the "
+        "logbook already exists, so a remote that is down only warns."
     ),
     where=__name__,
     source=f"{HERO}, Run Record",

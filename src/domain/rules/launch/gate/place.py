@@ -145,7 +145,7 @@ def _region(gate: Gate) -> GateFinding:
     machines, whence = hardware_region(gate.contract)
     if not bucket or not machines:
         lacking = "output_region" if not bucket else "hardware.region"
-        says = f"{root}; nothing tells whether its region fits: {lacking} is missing"
+        says = f"{root}; it is unknown whether its region fits: {lacking} is missing"
         return missing(gate, "L3", "region", says, f"state {lacking}")
     if not _fits(bucket, machines):
         return _invalid(gate, bucket, machines, known=(how, whence) == ("stated", "stated"))
@@ -158,7 +158,7 @@ def _region(gate: Gate) -> GateFinding:
 
 def _invalid(gate: Gate, bucket: str, machines: str, *, known: bool) -> GateFinding:
     says = f"the bucket is in {bucket}, the machines are in {machines}"
-    fix = "choose a bucket beside the machines, or correct output_region or hardware.region"
+    fix = "choose a bucket in the machines' region, or correct output_region or hardware.region"
     if known:
         return blocked("L3", "region", says, fix)
     finding = inferred(gate, "L3", "region", f"{says}, by their names", fix)
@@ -241,7 +241,7 @@ def _elsewhere(gate: Gate, wanted: str, step: str) -> GateFinding | None:
     if not bucket or not machines or _fits(bucket, machines):
         return None
     says = f"{step} is in {bucket}, the machines are in {machines}"
-    fix = "copy it beside the machines and start from the copy, or correct hardware.region"
+    fix = "copy it to the machines' region and start from the copy, or correct hardware.region"
     if "inferred" in (how, whence):
         return inferred(gate, "L6", "initialize_from", f"{says}, by their names", fix)
     return blocked("L6", "initialize_from", says, fix)
