@@ -36,7 +36,7 @@ def actor_option(command: Callable[Parameters, Returned]) -> Callable[Parameters
         "principal",
         default=None,
         metavar="PRINCIPAL",
-        help="Who acts, as listed in principals.toml (or WATCHKEEPER_PRINCIPAL, or the OS user).",
+        help="Acting principal, as in principals.toml (or WATCHKEEPER_PRINCIPAL, or the OS user).",
     )(command)
 
 
