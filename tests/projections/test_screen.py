@@ -22,6 +22,7 @@ from tests.projections.tales import (
     seal_facts,
     trained,
 )
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.rules.seal.commands import VerifySeal
 from watchkeeper.domain.rules.watch.commands import HandOver
 from watchkeeper.domain.run.effects import EffectFailed
@@ -134,8 +135,19 @@ def test_each_need_names_the_exact_next_command() -> None:
             'watchkeeper answer r q-1 leave --note "..."',
         ),
         "approval": (f"watchkeeper approve r --plan {digest}",),
-        "seal": ("watchkeeper seal r",),
+        "seal": (
+            "watchkeeper seal r",
+            'watchkeeper seal r --waive "launch commit 4be1c090" --reason "..."',
+        ),
     }
+
+
+def test_an_interrupted_run_whose_question_was_answered_still_needs_someone() -> None:
+    history = TALES["held"]()
+    history.tell(AnswerQuestion(now=history.now, actor=DRI, question="q-1", note="tomorrow"))
+    [need] = one(history.now, history.run).needs
+    assert "nothing will relaunch it" in need.says
+    assert [command.split()[1] for command in need.do] == ["relaunch", "abandon"]
 
 
 def test_a_question_of_a_living_run_offers_no_relaunch() -> None:

@@ -152,14 +152,17 @@ def _requested(book: Logbook, data: LaunchRequested, event: Event) -> Logbook:
     rests = facts.preflight
     gate = f"; {_passing(rests)} (event {data.preflight})" if rests is not None else ""
     who = facts.approvals.get(data.approval, "nobody on record")
-    cleared = f"cleared by {who} ({prose(data.approval)}"
+    plan_name = f"plan {prose(short(data.digest))}"
+    cleared = f"cleared by {who} ({prose(data.approval)}, {plan_name})"
+    if again:
+        # The approval may be of an earlier plan, which covers this one.
+        cleared = f"{plan_name} is covered by {prose(data.approval)} of {who}"
     if data.waiver:
-        cleared = f"cleared by no approval, L11 is waived ({prose(data.waiver)}"
+        cleared = f"cleared by no approval, L11 is waived ({prose(data.waiver)}, {plan_name})"
     word = "adopt" if data.reason == "adopt" else "launch"
     rule = f" by {prose(data.reason)}" if again else ""
     status = (
-        f"launching{rule} under {code(plan.submission_id)} (event {event.version}); "
-        f"{cleared}, plan {prose(short(data.digest))}){gate}"
+        f"launching{rule} under {code(plan.submission_id)} (event {event.version}); {cleared}{gate}"
     )
     title = f"relaunch as {plan.instance}" if again else f"{word} {plan.instance}"
     book = replace(book, facts=replace(facts, current=Current(data)))

@@ -264,6 +264,13 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         # Nothing is asked, but nothing continues by itself either.
         do = (f'watchkeeper relaunch {run} --reason "..."',)
         yield Need("launch", when(row["since"]), f"{decided['because']} ({decided['rule']})", do)
+    elif row["phase"] == "interrupted" and not row["questions"] and not _goes_on(row):
+        says = "it does not run, and nothing will relaunch it"
+        do = (
+            f'watchkeeper relaunch {run} --reason "..."',
+            f'watchkeeper abandon {run} --reason "..."',
+        )
+        yield Need("launch", when(row["since"]), says, do)
     if row["approval"]:
         says = f"approval of plan {row['approval']} asked of {row['dri'] or 'the DRI'}"
         do = (f"watchkeeper approve {run} --plan {row['approval']}",)
@@ -292,7 +299,20 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         yield Need("monitor", last, says, (_take(row, now),))
     if row["seal_missing"] and row["phase"] == "finished":
         says = f"seal blocked: {'; '.join(row['seal_missing'])}"
+        waived = [f' --waive "{lack.partition(":")[0]}"' for lack in row["seal_missing"]]
+        waive = f'watchkeeper seal {run}{"".join(waived)} --reason "..."'
+        yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}", waive))
+    elif row["phase"] == "finished" and not row["tag"] and not row["seals_itself"]:
+        lacks = [found["summary"] for found in row["findings"] if found["rule"] == "H11"]
+        says = "; ".join(["finished, not sealed", *lacks])
         yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}",))
+
+
+def _goes_on(row: RunRow) -> bool:
+    """Return whether something is under way that starts or ends an interrupted run."""
+    decided = row["decision"]
+    waits = decided is not None and decided["action"] in ("relaunch", "wait")
+    return waits or bool(row["stopping"]) or "asked" in row or "rollback" in row
 
 
 def _answered(question: QuestionRow, now: datetime) -> str:

@@ -363,8 +363,8 @@ def relaunch_what_never_ran(plan: LaunchPlan, question: str) -> DecisionMade:
 TABLE: tuple[Row, ...] = (
     Row((R4,), r4),
     Row((R14,), _r14_planned),
-    Row((R14,), r14_by_its_words),
     Row((R14,), r14_stopped),
+    Row((R14,), r14_by_its_words),
     Row(
         (
             R13,
