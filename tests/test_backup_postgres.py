@@ -171,7 +171,7 @@ def test_a_restore_that_is_killed_leaves_the_ledger_and_is_told_of(
     assert ("restore" in checks) is copied
     if copied:
         assert not checks["restore"]["ok"]
-        assert f"its copy is in the schema {schema}_restoring" in checks["restore"]["says"]
+        assert f"its unused copy is in the schema {schema}_restoring" in checks["restore"]["says"]
         assert "`watchkeeper ledger restore FILE` again" in checks["restore"]["says"]
     done = cli("ledger", "restore", str(copy), "--json")
     assert (done.code, done.json["events"]) == (0, newest - 1), done.said
