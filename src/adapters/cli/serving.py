@@ -87,10 +87,10 @@ def serve(
 ) -> None:
     """Watch all runs of the home, as `watch` does, and answer RPCs, until Ctrl-C.
 
-    `status`, `events` and `answer` use the server with --server URL. GET /healthz answers 200 when all
-    is well, else 503 with the reasons. All is well when the watch makes its rounds, no monitor is
-    stale, no effect is late, every --publish target accepts events, and every view follows the
-    ledger.
+    `status`, `events` and `answer` use the server with --server URL. GET /healthz answers 200 when
+    all is well, else 503 with the reasons. All is well when the watch makes its rounds, no monitor
+    is stale, no effect is late, every --publish target accepts events, and every view follows
+    the ledger.
     """
     host, port = _place(listen)
     if not is_loopback(host) and not allow_remote:

@@ -5,8 +5,10 @@ A whole check takes some 30 kB, and a run remembers 64 of them. Only the newest 
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
+from watchkeeper.domain.run.phases import Running, Stabilizing
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import UNACCOUNTABLE, SourceState
@@ -42,6 +44,54 @@ def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
         tracked=_is_tracked(check),
         clocks=tuple([r.clock for r in check.readings if r.source in ("tracker", "checkpoints")]),
     )
+
+
+class Eta(NamedTuple):
+    """When a run is expected to reach its final step.
+
+    Attributes:
+        at: At the pace of all remembered checks.
+        earliest: At the pace of their faster half.
+        latest: At the pace of their slower half; `None` if that half made no progress.
+    """
+
+    at: datetime
+    earliest: datetime
+    latest: datetime | None
+
+
+ETA_CHECKS_MIN = 3
+"""Checks that must show a step before a pace is derived from them."""
+
+
+def expected_end(run: Run) -> Eta | None:
+    """Estimate when the live instance reaches the contract's final step; None if unknown."""
+    if run.contract is None or not isinstance(run.phase, Stabilizing | Running):
+        return None
+    points: list[tuple[datetime, int]] = []
+    for check in run.watch.recent_checks:
+        if check.instance != run.instances[-1].plan.instance or check.step is None:
+            continue
+        if points and check.step < points[-1][1]:
+            points = []  # It was restarted from an earlier step.
+        points.append((check.at, check.step))
+    if len(points) < ETA_CHECKS_MIN:
+        return None
+    first, middle, last = points[0], points[len(points) // 2], points[-1]
+    left, pace = run.contract.final_step.value - last[1], _pace(first, last)
+    if left <= 0 or pace <= 0:
+        return None
+    halves = (_pace(first, middle), _pace(middle, last))
+    slow, fast = min(halves), max(halves)
+    latest = last[0] + timedelta(seconds=left / slow) if slow > 0 else None
+    at, earliest = (last[0] + timedelta(seconds=left / one) for one in (pace, fast))
+    return Eta(at, earliest, latest)
+
+
+def _pace(before: tuple[datetime, int], after: tuple[datetime, int]) -> float:
+    """Return the steps per second between two checks; 0 if no time passed."""
+    elapsed_s = (after[0] - before[0]).total_seconds()
+    return (after[1] - before[1]) / elapsed_s if elapsed_s > 0 else 0.0
 
 
 def levels_of(measured: Measured) -> dict[str, Level]:

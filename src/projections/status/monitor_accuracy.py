@@ -1,7 +1,5 @@
 """How often the monitor was wrong, for one run or a fleet.
 
-A count of zero is shown as zero.
-
 Standard library only, as `views`: `status` must answer at once.
 """
 
@@ -43,14 +41,19 @@ def fleet_keeper(rows: Iterable[RunRow | None]) -> dict[str, Any]:
     return {"runs": len(known), **summed, "rates": rates_of(summed)}
 
 
-def keeper_words(rows: Iterable[RunRow | None]) -> str:
-    """Say in one line how often the monitor was wrong and in how many cases, zeros included."""
+def keeper_words(rows: Iterable[RunRow | None], *, zeros: bool) -> str:
+    """Say in one line how often the monitor was wrong and in how many cases.
+
+    Args:
+        rows: The row of each run; None if it cannot be read.
+        zeros: Also name the kinds of errors that it never made.
+    """
     known, unknown = _known(rows)
     missing = f"not known of {count(unknown, 'unreadable run')}" if unknown else ""
     if not known:
         return missing
     summed = _summed(known)
-    parts = [_said(_WORDS[kind], *summed[kind]) for kind in _KINDS]
+    parts = [_said(_WORDS[kind], *summed[kind]) for kind in _KINDS if zeros or summed[kind][1]]
     return ", ".join([*parts, missing] if missing else parts)
 
 

@@ -140,6 +140,8 @@ class RunRow(TypedDict):
         milestones: Tags of verified milestones.
         ancestors: Slugs of the runs that it continues, oldest first.
         successor: Slug of the run that continues it.
+        eta: When it is expected to reach its final step: expected, earliest, latest (empty if
+            unknown); absent without a pace.
         keeper: The monitor's own errors; absent while it judged nothing.
         resume: What is unproven of a live instance's resume, or that it could not be compared;
             absent if nothing is open.
@@ -196,6 +198,7 @@ class RunRow(TypedDict):
     milestones: NotRequired[list[str]]
     ancestors: NotRequired[list[str]]
     successor: NotRequired[str]
+    eta: NotRequired[list[str]]
     keeper: NotRequired[KeeperRow]
     resume: NotRequired[str]
 

@@ -77,7 +77,7 @@ def render_fleet(
             lines += _needing(view, now, width)
     lines += _going(seen.going, now, width, everything)
     lines += _over(seen.over, width, everything)
-    return "\n".join([*lines, "", *_footer(seen, width)])
+    return "\n".join([*lines, "", *_footer(seen, width, everything)])
 
 
 def render_run(view: View, now: datetime, width: int = WIDTH) -> str:
@@ -133,7 +133,7 @@ def _going(views: tuple[View, ...], now: datetime, width: int, everything: bool)
         return []
     shown = views if everything else views[:_SHOWN_MAX]
     table: list[tuple[str, ...]] = [
-        ("RUNNING", "phase", "progress", "newest ckpt", "checked", "note")
+        ("RUNNING", "phase", "progress", "eta", "newest ckpt", "checked", "note")
     ]
     table += [_line(view.row, view.phase, now) for view in shown if view.row is not None]
     lines = ["", *_columns(table, width)]
@@ -148,10 +148,29 @@ def _line(row: RunRow, phase: str, now: datetime) -> tuple[str, ...]:
         f"  {row['run']}",
         phase,
         row["progress"] or "-",
+        _left(row, now) or "-",
         row["checkpoint"] or "-",
         checked,
         one_line(_note(row)),
     )
+
+
+def _left(row: RunRow, now: datetime) -> str:
+    """Return the time to the final step; empty if it is unknown or already past."""
+    at = when(row["eta"][0]) if "eta" in row else None
+    return elapsed(at - now) if at is not None and at > now else ""
+
+
+def _eta(row: RunRow, now: datetime) -> str:
+    """Return the expected end with its range, such as `21:40 UTC, in 3 h (2 h to 4 h)`."""
+    left = _left(row, now)
+    if not left:
+        return ""
+    at, earliest, latest = (when(text or None) for text in row["eta"])
+    assert at is not None, "a row with an ETA has its time"
+    early = elapsed(earliest - now) if earliest is not None else left
+    late = elapsed(latest - now) if latest is not None else "unknown"
+    return f"{time_of(at, now)}, in {left} ({early} to {late})"
 
 
 def _note(row: RunRow) -> str:
@@ -215,7 +234,7 @@ def _columns(table: Iterable[tuple[str, ...]], width: int) -> list[str]:
     ]
 
 
-def _footer(seen: Fleet, width: int) -> list[str]:
+def _footer(seen: Fleet, width: int, everything: bool) -> list[str]:
     watched = [v for v in seen.runs if v.row is not None and v.row["due"] is not None]
     holders = Counter(v.row["holder"] or "nobody" for v in watched if v.row is not None)
     stale = sum(view.monitor_stale for view in watched)
@@ -229,17 +248,20 @@ def _footer(seen: Fleet, width: int) -> list[str]:
             silent.update(name for name, state in sources if state.partition(",")[0] not in SETTLED)
             buffers = buffers or any(state == BUFFERED_STATE for _, state in sources)
     troubles = ", ".join(f"{name} silent for {count(n, 'run')}" for name, n in silent.items())
-    answer = "all answer or buffer" if buffers else "all answer"
-    parts.append(f"SOURCES  {troubles or answer}.")
+    if troubles or everything:
+        answer = "all answer or buffer" if buffers else "all answer"
+        parts.append(f"SOURCES  {troubles or answer}.")
     again = f", {seen.retried} tried again" if seen.retried else ""
     accuracy = textwrap.wrap(
-        keeper_words(view.row for view in seen.runs),
+        keeper_words((view.row for view in seen.runs), zeros=everything),
         max(width, _WRAPPED_MIN),
-        initial_indent="KEEPER  ",
-        subsequent_indent="        ",
+        initial_indent="MONITOR  ",
+        subsequent_indent="         ",
     )
     if not seen.late:
-        return [cut("  ".join([*parts, f"EFFECTS  none late{again}."]), width), *accuracy]
+        if again or everything:
+            parts.append(f"EFFECTS  none late{again}.")
+        return [cut("  ".join(parts), width), *accuracy]
     late = [f"  {run}: {one_line(why)}" for run, why in seen.late]
     more = len(late) - _LATE_SHOWN
     return [
@@ -261,6 +283,7 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
     details = [
         ("DRI", row["dri"]),
         ("progress", row["progress"] and f"{row['progress']}, health {row['health']}"),
+        ("eta", _eta(row, now)),
         ("checkpoint", row["checkpoint"]),
         ("instance", instance and instance + (relaunches if row["relaunches"] else "")),
         ("checked", _checked(view, row, now)),
@@ -276,7 +299,7 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
         ("seal", row["tag"] and f"{row['tag']} on {row['commit'][:8]}"),
         *(("milestone", tag) for tag in row.get("milestones", [])),
         ("lineage", " -> ".join(view.lineage)),
-        ("keeper", keeper_words([row])),
+        ("monitor", keeper_words([row], zeros=False)),
         ("reason", one_line(row["reason"])),
     ]
     effects = view.effects

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from watchkeeper.domain.rules.permits.guarded import open_proposals
 from watchkeeper.domain.rules.watch.handover import tracker_url_of
+from watchkeeper.domain.run.check_history import expected_end
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.health import FindingOpened
 from watchkeeper.domain.run.open_questions import is_answered, since_then, what_asks
@@ -156,6 +157,8 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         row["proposals"] = proposals
     if permissions := _permissions(run):
         row["permissions"] = permissions
+    if eta := expected_end(run):
+        row["eta"] = [_iso(eta.at), _iso(eta.earliest), _iso_or_none(eta.latest) or ""]
     return with_operator(row, run)
 
 
