@@ -49,7 +49,10 @@ def render_gate(
         label = "" if finding.provenance == "stated" else f" [{finding.provenance}]"
         lines.append(f" {mark:<6} {finding.rule:<4} {finding.subject:<17} {finding.says}{label}")
         if finding.fix:
-            lines.append(f"{'':<30}-> {finding.fix}")
+            # A blocked plan cannot be approved, and its fix gives another plan.
+            later = finding.rule == "L11" and len(blocked) > 1
+            fix = "fix the other blocks and launch again, then approve" if later else finding.fix
+            lines.append(f"{'':<30}-> {fix}")
     guessed = [f"{f.rule} {f.subject}" for f in passed if f.provenance == "inferred"]
     if guessed and not everything:
         lines.append(f" pass   inferred: {', '.join(guessed)} (--all)")

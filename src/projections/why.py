@@ -193,9 +193,9 @@ def _headline(decision: DecisionMade) -> str:
         case Action.LEAVE:
             return f"{decision.instance} is left alone"
         case Action.ALERT:
-            return f"The DRI is asked about {decision.instance}, which is left running"
+            return f"The DRI is asked about {decision.instance}; its job was not touched"
         case Action.NOTIFY:
-            return f"The DRI is notified about {decision.instance}, which is left running"
+            return f"The DRI is notified about {decision.instance}; its job was not touched"
 
 
 def _ruled(why: Why, rule: str) -> Why:

@@ -248,7 +248,9 @@ def test_the_fleet_reads_as_it_should() -> None:
         "  grug                     hero      interrupted  ~1107/2000",
         "    since 19:02 UTC: i1: the relaunch is blocked at the gate: L1 not set where the "
         "submit happens:",
-        "      WANDB_API_KEY. Relaunch, or leave it? (R19)",
+        "      WANDB_API_KEY. First: export WANDB_API_KEY where the watch runs, or here without a "
+        "watch. Then",
+        "      relaunch, or leave it? (R19)",
         "      -> watchkeeper ack grug q-1",
         '      -> watchkeeper answer grug q-1 relaunch --note "..."',
         '      -> watchkeeper answer grug q-1 leave --note "..."',

@@ -199,7 +199,7 @@ def test_of_two_findings_at_one_check_each_is_explained_by_its_own(
     kind: str, action: str, fact: str, question: str
 ) -> None:
     finding, decision = about(not_a_number(), kind)
-    assert decision.headline == f"The DRI is {action} about i1, which is left running"
+    assert decision.headline == f"The DRI is {action} about i1; its job was not touched"
     [(words, closed)] = (finding.otherwise or {}).items()
     assert (words, fact in closed) == ("would not have opened if", True)
     # Nobody is told of what does not open, and nothing else keeps it from being told.

@@ -102,6 +102,8 @@ def status(
         _leave(as_json, _unknown(run, [] if server else _read(home, None, as_json)), 3)
     detail = json.dumps(run_document(view), ensure_ascii=False)
     click.echo(detail if as_json else render_run(view, now, width))
+    for says in [] if as_json else _no_watch(seen, home, server):
+        click.echo(f"watch: {says}")
 
 
 def _unknown(run: str, rows: list[Row]) -> str:

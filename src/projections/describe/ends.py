@@ -49,7 +49,7 @@ _WHAT = {
     Action.ESCALATE: "not relaunched, a human is asked",
     Action.VERIFY: "verify",
     Action.LEAVE: "leave it ended",
-    Action.ALERT: "the job is left alone, a human is asked",
+    Action.ALERT: "the job was not touched, a human is asked",
     Action.NOTIFY: "nothing is done, a human is notified",
 }
 

@@ -166,7 +166,7 @@ def _eta(row: RunRow, now: datetime) -> str:
     left = _left(row, now)
     if not left:
         return ""
-    at, earliest, latest = (when(text or None) for text in row["eta"])
+    at, earliest, latest = (when(text or None) for text in row.get("eta", []))
     assert at is not None, "a row with an ETA has its time"
     early = elapsed(earliest - now) if earliest is not None else left
     late = elapsed(latest - now) if latest is not None else "unknown"

@@ -360,10 +360,17 @@ def _blocked_relaunch(
         because="the relaunch is blocked at the gate: "
         + "; ".join(f"{finding.rule} {finding.says}" for finding in blocked),
         evidence=tuple(f"{finding.rule}: {finding.fix}" for finding in blocked),
+        proposes=_after_fix(blocked[0].fix),
     )
     # Also if the gate's result is unchanged: the act that expected it may be over by now.
     found = drift_at_gate(run, checked, now)
     return [*events, *found, escalate, *escalation_of(run, escalate)]
+
+
+def _after_fix(fix: str) -> str:
+    """Return what to do about a blocked relaunch: without the fix it would be blocked again."""
+    first = fix.removesuffix("; launch again")
+    return f"First: {first}. Then relaunch, or leave it?" if first else ""
 
 
 def _drift(run: Run, event: RunEvent, now: datetime) -> list[FindingChange]:
