@@ -29,13 +29,13 @@ from watchkeeper.services.time_limit import call
 log = logging.getLogger(__name__)
 
 BOT = ("watchkeeper", "watchkeeper@localhost")
-"""Name and address under which commits and tags are made; no person's."""
+"""Name and email address in watchkeeper's commits and tags; they belong to no person."""
 
 GIT_LIMIT = timedelta(seconds=30)
 """Longest wait for one git command."""
 
 ROOT_LIMIT = timedelta(seconds=10)
-"""Longest wait for a file system to say what an output root resolves to."""
+"""Longest wait for a file system to resolve an output root."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Adapters:
     _lock: Lock = field(default_factory=Lock)
 
     def orchestrator(self, contract: Contract) -> Orchestrator:
-        """Return where the run's jobs run."""
+        """Return the orchestrator of the run's jobs."""
         part = contract.orchestrator
         with self._lock:
             key = ("orchestrator", part.kind, part.address)
@@ -73,7 +73,7 @@ class Adapters:
 
     def checkpoints(self, contract: Contract) -> CheckpointStore:
         """Return the checkpoint lister; one serves all stores, because the URL names the store."""
-        del contract  # Every store is reached by the URL that is asked for.
+        del contract  # The URL of a request names its store.
         with self._lock:
             if ("checkpoints",) not in self._made:
                 self._made["checkpoints",] = load("checkpoints.listing", "FsspecCheckpoints")()
@@ -111,7 +111,8 @@ class Adapters:
     def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those variables of `env_from` that are not set where the submit happens.
 
-        A watch that runs in the home submits, so its environment counts; else this process does.
+        If a watch runs in the home, it submits, so its environment counts. Otherwise this process
+        submits.
         """
         environment: Mapping[str, str] = os.environ
         pid = watch_pid(self.home.path) if names else None
@@ -119,7 +120,7 @@ class Adapters:
             try:
                 environment = psutil.Process(pid).environ()
             except psutil.Error as error:
-                # Another host's or another user's: it looks again itself before it submits.
+                # The watch belongs to another host or user. It checks again before it submits.
                 log.warning(
                     ("the watch's environment cannot be read, so this command's is used: %s"), error
                 )
@@ -130,15 +131,18 @@ class Adapters:
         return self.home.logbook_folders
 
     def root_facts(self, contract: Contract) -> tuple[str, str]:
-        """Return the resolved output root of a local job, and other uses of that place.
+        """Return the resolved output root of a local job, and what else uses this folder.
 
         Raises:
             Unavailable: The file system gives no answer.
         """
         if not is_local(contract.output_root):
             return "", ""
-        path, asked = contract_root(contract.output_root), contract.orchestrator.kind == "local"
-        if asked:
+        path, is_local_job = (
+            contract_root(contract.output_root),
+            contract.orchestrator.kind == "local",
+        )
+        if is_local_job:
             named = contract.output_root.strip().rpartition("://")[2]
             path = call("the output root", ROOT_LIMIT, os.path.realpath, named)
         home = os.path.realpath(self.home.path)
@@ -147,7 +151,7 @@ class Adapters:
             other = "everything on this machine"
         elif lies_below(path, f"{home}/{self.home.jobs.name}"):
             other = f"the jobs of watchkeeper's home {home}"
-        return path if asked else "", other
+        return path if is_local_job else "", other
 
     def home_facts(self, principals: Sequence[str]) -> HomeFacts:
         """Return the home's data on some principals, and whether a watch runs in it."""

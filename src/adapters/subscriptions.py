@@ -3,7 +3,7 @@
 from watchkeeper.adapters.subscriptions import subscribe
 
 for event in subscribe("~/.watchkeeper", types=["run.escalation_raised"]):
-print(event.run, event.envelope["data"]["question"])
+    print(event.run, event.envelope["data"]["question"])
 """
 
 import logging
@@ -28,7 +28,7 @@ from watchkeeper.services.ledger.ledger_feed import Tailer
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = timedelta(milliseconds=500)
-"""How long `stop` may wait; a new event is yielded at once."""
+"""Longest delay until `stop` takes effect. A new event is yielded at once."""
 
 Position = int | Literal["beginning", "now"]
 """Where to begin: after a position of the ledger, at its beginning, or with new events."""
@@ -55,22 +55,22 @@ def subscribe(
 ) -> Generator[CloudEvent, None, None]:
     """Yield the events of a home, in the order of their recording, each once.
 
-    Keep `event.position` after an event was handled, and begin behind it the next time: then
-    nothing is missed, and at most the last event comes twice, with the same `event.id`. The home's
-    ledger is open until the iterator ends or is closed; reading never holds up a watch.
+    Keep `event.position` after each handled event, and begin after it the next time. Then no event
+    is missed. At most the last event comes twice, with the same `event.id`. The home's ledger is
+    open until the iterator ends or is closed. Reading never delays a watch.
 
     Args:
         home: Folder of the ledger, on this machine.
-        from_position: Begin behind this position. 0 is the beginning.
-        types: Globs over types, such as `run.finding_*`; one must match. All types when empty.
-        runs: Slugs; only these runs' events, their effects among them. Everything when empty.
-        follow: Wait for what is recorded later; else end with what there is.
+        from_position: Begin after this position. 0 is the beginning.
+        types: Globs for event types, such as `run.finding_*`. Empty means all types.
+        runs: Slugs of the runs whose events and effects are wanted. Empty means everything.
+        follow: Wait for later events; otherwise end after the recorded events.
         stop: Ends the iterator when set, by a signal handler or another thread.
-        store: URL of the server that keeps the ledger; by default WATCHKEEPER_STORE, else what the
-            home keeps, else the file in the home.
-        warn: With `follow`, called at once for each of `runs` that has no event yet: it may be
-        launched later, or be misspelt. Also called for a ledger on a read-only mount, which is
-        read unless `follow` is set.
+        store: URL of the server that keeps the ledger. The defaults are, in this order,
+            WATCHKEEPER_STORE, the home's setting, and the file in the home.
+        warn: With `follow`, called at once for each of `runs` that has no event yet. Such a run may
+            be launched later, or its name is misspelt. Without `follow`, called for a ledger on a
+            read-only mount.
 
     Raises:
         SubscriptionMistake: No event has such a type, or the position lies beyond the ledger.
@@ -137,13 +137,13 @@ def _unknown(store: EventStore, runs: Sequence[str], follow: bool) -> list[str]:
     if not runs:
         return []
     known = [name.removeprefix("run/") for name in store.streams("run/")]
-    then = (
+    hint = (
         "Waiting for its first event, in case it is launched later."
         if follow
         else "`watchkeeper status --all` lists them."
     )
     return [
-        f"--run {run}: the ledger has no such run.{did_you_mean(run, known)} {then}"
+        f"--run {run}: the ledger has no such run.{did_you_mean(run, known)} {hint}"
         for run in dict.fromkeys(runs)
         if run not in known
     ]
@@ -156,7 +156,7 @@ def _first(store: EventStore, from_position: Position) -> int:
     if from_position == "now":
         return newest
     if from_position > newest:
-        # It would wait for events that have other positions here, and miss all before them.
+        # The position is from another ledger. All events here up to it would be missed.
         raise SubscriptionMistake(
             f"position {from_position} is beyond the ledger's newest event, {newest}: it "
             "belongs to another home, or this home was restored from a backup; start at a "

@@ -1,4 +1,4 @@
-"""Where to read a home's views: in place, or a copy if it is read-only."""
+"""Finds where a home's views can be read: in the home, or in a copy."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -12,16 +12,18 @@ from watchkeeper.ports.views import ViewsFailure
 
 @contextmanager
 def readable(home: Path, *, at_rest: bool) -> Generator[Path, None, None]:
-    """Yield, for a block, the folder in which a home's views can be read.
+    """Yield the folder in which a home's views can be read.
 
-    SQLite needs other files next to the one it reads; it cannot create them in a home at rest.
+    A read-only home's views are copied into a temporary folder.
+
+    SQLite needs other files next to the database. It cannot create them in a read-only home.
 
     Args:
-        home: Its folder.
-        at_rest: It cannot be written, and only the caller has its ledger open.
+        home: The home's folder.
+        at_rest: The home is read-only, and only the caller has its ledger open.
 
     Raises:
-        ViewsFailure: They cannot be copied.
+        ViewsFailure: The views cannot be copied.
     """
     if not at_rest:
         yield home

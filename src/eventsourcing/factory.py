@@ -1,4 +1,4 @@
-"""The library's infrastructure factory for a home, on SQLite or PostgreSQL."""
+"""The eventsourcing library's factory for a home, on SQLite or PostgreSQL."""
 
 import os
 from contextlib import ExitStack
@@ -28,31 +28,31 @@ from watchkeeper.eventsourcing.recorder import LedgerRecorder
 from watchkeeper.services.ledger.ledger import Ledger
 
 HOME = "WATCHKEEPER_HOME"
-"""Names the folder of the ledger. WATCHKEEPER_STORE is read as by every command."""
+"""Variable that names the home's folder. WATCHKEEPER_STORE means the same as for commands."""
 
 WRITE = "WATCHKEEPER_WRITE"
 """Whether events may be saved; they may not by default."""
 
 
 class Factory(InfrastructureFactory[TrackingRecorder]):
-    """Opens a home when its first recorder is made, and closes it with itself.
+    """Opens a home when the first recorder is made; `close` closes the home.
 
-    What a follower of the library keeps is never in the ledger: tracking and process recorders are
-    the library's own, in the SQLite file that SQLITE_DBNAME names.
+    The library's followers keep nothing in the ledger. Their tracking and process recorders are the
+    library's own. They use the SQLite file that SQLITE_DBNAME names.
     """
 
     def __init__(self, env: Environment | EnvType | None = None) -> None:
-        """Open nothing yet."""
+        """Keep the environment; nothing is opened yet."""
         super().__init__(env)
-        self._opened = ExitStack()
-        self._followers = ExitStack()
+        self._home_stack = ExitStack()
+        self._follower_stack = ExitStack()
 
     @cached_property
     def home(self) -> Home:
         """The home.
 
         Raises:
-            OSError: The environment names none, or there is none.
+            OSError: The environment names no home, or the home does not exist.
         """
         named = self.env.get(HOME)
         if not named:
@@ -83,7 +83,7 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
         chosen = chosen_store(None, self.env, home.store, home.deployment, home.key)
         with library_errors():
             opening = open_ledger(chosen, home.ledger, reading=not self.writes)
-            return self._opened.enter_context(opening)
+            return self._home_stack.enter_context(opening)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -97,8 +97,8 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
     ) -> library.Mapper[Any]:
         """Return the mapper of the ledger's events.
 
-        Where the environment names a mapper, a cipher or a compressor, it is the library's, for
-        another application's streams; `Runs` refuses it.
+        If the environment names a mapper, a cipher or a compressor, the library's own mapper is
+        returned. It serves other applications' streams; `Runs` refuses it.
         """
         named = mapper_class or self.env.get(self.MAPPER_TOPIC)
         if named or self.cipher() is not None or self.compressor() is not None:
@@ -110,10 +110,10 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
         return LedgerRecorder(recorder_of(self.opened.store), self.ledger if self.writes else None)
 
     def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
-        """Return the same without notification ids.
+        """Return the recorder of the home's ledger, without notification ids.
 
         Raises:
-            ProgrammingError: It is for snapshots, which a ledger does not keep.
+            ProgrammingError: The purpose is snapshots, which a ledger does not keep.
         """
         if purpose != "events":
             raise ProgrammingError(
@@ -125,20 +125,20 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
     def tracking_recorder(
         self, tracking_recorder_class: type[TrackingRecorder] | None = None
     ) -> TrackingRecorder:
-        """Return the library's tracking recorder, or a view, in a file of its own."""
+        """Return the library's tracking recorder, or a view, in a separate file."""
         chosen: Any = tracking_recorder_class
         return self._follower_factory().tracking_recorder(chosen)
 
     def process_recorder(self) -> ProcessRecorder:
-        """Return the library's process recorder, in a file of its own."""
+        """Return the library's process recorder, in a separate file."""
         return self._follower_factory().process_recorder()
 
     def close(self) -> None:
         """Close the home and the files of followers; safe to call twice."""
-        self._followers.close()
-        self._opened.close()
+        self._follower_stack.close()
+        self._home_stack.close()
 
     def _follower_factory(self) -> SQLiteFactory:
         factory = SQLiteFactory(self.env)
-        self._followers.callback(factory.close)
+        self._follower_stack.callback(factory.close)
         return factory

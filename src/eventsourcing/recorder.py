@@ -1,4 +1,7 @@
-"""The recorder of a home: everything may be read, and writes keep every guarantee."""
+"""The eventsourcing library's recorder for a home's ledger.
+
+Everything may be read. Writes keep every guarantee of the ledger.
+"""
 
 import json
 from collections.abc import Generator, Sequence
@@ -25,11 +28,11 @@ from watchkeeper.services.ledger.saved_events import NotSaved, save_notes
 from watchkeeper.services.ledger.scrub_and_encode import to_json
 
 _OURS = frozenset({"run", "effects", "roots", "people", "signals"})
-"""Streams of watchkeeper, by what stands before the first slash of their names."""
+"""Watchkeeper's own streams, by the part of the name before the first slash."""
 
 
 class LedgerRecorder(ApplicationRecorder):
-    """The library's application recorder for an open home. Errors are the library's.
+    """The library's application recorder for an open home. It raises the library's errors.
 
     Args:
         recorder: The recorder of the home's store.
@@ -44,15 +47,15 @@ class LedgerRecorder(ApplicationRecorder):
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]:
         """Store events in one transaction, all or nothing; return their notification ids.
 
-        Of a run only notes are taken, under the idempotency key in their envelopes. Streams that
-        are not watchkeeper's are scrubbed and chained like all others.
+        For a run, only notes are accepted, under the idempotency key in their envelopes. Other
+        applications' events are also scrubbed and chained.
 
         Raises:
             IntegrityError: A version does not directly follow its stream's newest one, or a key was
                 used with other content.
             NotSupportedError: The home was opened to read.
             OperationalError: The store failed; nothing was stored.
-            ProgrammingError: An event that only a command may record, or bytes that are no text.
+            ProgrammingError: Only a command may record the event, or its bytes are not text.
         """
         nothing_else({name: value for name, value in kwargs.items() if value is not None})
         if self._ledger is None:
@@ -118,7 +121,7 @@ class LedgerRecorder(ApplicationRecorder):
 
 @contextmanager
 def _refusals() -> Generator[None, None, None]:
-    """Turn what refuses a note inside the block into the library's errors."""
+    """Convert the refusal of a note inside the block into the library's errors."""
     try:
         with library_errors():
             yield

@@ -22,11 +22,11 @@ from watchkeeper.ports.sources import Unavailable
 from watchkeeper.services import time_limit
 
 US_EAST_1 = "us-east-1"
-"""Where S3's oldest buckets are: for these it answers without a region."""
+"""Region of S3's oldest buckets, for which S3 returns no region."""
 
 
 EU_WEST_1 = "eu-west-1"
-"""What S3 calls `EU` for buckets that were made when it had one region there."""
+"""Region that S3 calls `EU` for buckets from the time of its only European region."""
 
 
 def gcs_region(filesystem: Any, bucket: str) -> str:
@@ -39,7 +39,7 @@ def s3_region(filesystem: Any, bucket: str) -> str:
     """Return where S3 says that a bucket lies, such as `eu-central-1`.
 
     Raises:
-        Exception: Whatever s3fs makes of a refusal; `FileNotFoundError` for no such bucket.
+        Exception: Any error of s3fs for a refusal; `FileNotFoundError` for a missing bucket.
     """
     name = bucket.removeprefix("s3://")
     answer = cast("dict[str, Any]", filesystem.call_s3("get_bucket_location", Bucket=name))
@@ -48,9 +48,10 @@ def s3_region(filesystem: Any, bucket: str) -> str:
 
 
 def region_said(constraint: str, endpoint: str) -> str:
-    """Return the region that a location constraint of S3 means; empty where it means none.
+    """Return the region of a location constraint of S3; empty if it is unknown.
 
-    Other stores than Amazon's speak S3 too, and to them an empty one does not mean US East.
+    Other stores than Amazon's use the S3 protocol too. Their empty constraint does not mean US
+    East.
 
     >>> region_said("", "https://s3.amazonaws.com"), region_said("", "http://minio:9000")
     ('us-east-1', '')
@@ -67,7 +68,7 @@ METADATA = "metadata.json"
 """Written last by Levanter: without it a checkpoint is not complete."""
 
 METADATA_BYTES_MAX = 1_000_000
-"""Levanter's is about 100 bytes. What is larger is something else, and is not read."""
+"""Levanter's file has about 100 bytes. A larger file is something else, and is not read."""
 
 ROOTS_REMEMBERED_MAX = 1_000
 """Roots whose metadata is kept in memory; about 1 kB for each checkpoint."""
@@ -91,7 +92,7 @@ class _Known:
 class FsspecCheckpoints:
     """Checkpoints under paths, `file://`, `gs://` and other URLs that fsspec knows.
 
-    With `STORAGE_EMULATOR_HOST` set, `gs://` is asked there and without credentials.
+    If `STORAGE_EMULATOR_HOST` is set, requests for `gs://` go there, without credentials.
 
     Args:
         limit: How long one listing may take, with all of its metadata.
@@ -144,7 +145,7 @@ class FsspecCheckpoints:
             try:
                 found: list[dict[str, Any]] = ask(source, filesystem.ls, folder, detail=True)
             except (FileNotFoundError, NotADirectoryError):
-                continue  # The store was reached, and there is no such folder, or no longer.
+                continue  # The store answered; the folder does not exist.
             folders = [str(one["name"]) for one in found if one["type"] == "directory"]
             waiting += sorted(folders, key=_step_in, reverse=True)
             for one in found:
@@ -156,7 +157,7 @@ class FsspecCheckpoints:
     def _region(self, url: str) -> str:
         bucket = bucket_of(url)
         if not bucket.startswith(("gs://", "s3://")):
-            return ""  # A folder is in no region, and other stores do not say.
+            return ""  # A folder has no region, and other stores do not report it.
         source = f"region of {bucket}"
         filesystem = ask(source, self._filesystems.of, bucket)
         read = s3_region if bucket.startswith("s3://") else gcs_region
@@ -197,7 +198,7 @@ def _steps(source: str, filesystem: Any, root: str) -> list[int]:
         # The store was reached: training has not made the folder yet.
         return []
     except NotADirectoryError as error:
-        # Either the root or a part of its path.
+        # Either the root or a folder in its path is a file.
         if _is_file(source, filesystem, root):
             raise Unavailable(source, f"{root} is a file, expected a folder") from error
         raise Unavailable(source, f"{root} lies below a file, expected a folder") from error
@@ -250,7 +251,7 @@ def parse_metadata(content: bytes, path: str, step: int) -> CheckpointFacts:
         content: The bytes of `metadata.json`.
         path: The checkpoint's folder.
         step: The number in the folder's name. The metadata's own number is kept, too. The rules
-        check whether they agree.
+            check whether they agree.
     """
     try:
         loaded: Any = parse_json(content)
@@ -262,14 +263,22 @@ def parse_metadata(content: bytes, path: str, step: int) -> CheckpointFacts:
             path, step, (f"{METADATA} does not hold an object, but {str(loaded)[:40]!r}")
         )
     found = cast("dict[str, Any]", loaded)
-    named = found.get("step")
+    stated_step = found.get("step")
     # Python counts true and false as integers; JSON does not.
-    usable = isinstance(named, int) and not isinstance(named, bool) and 0 <= named < 10**18
+    usable = (
+        isinstance(stated_step, int)
+        and not isinstance(stated_step, bool)
+        and 0 <= stated_step < 10**18
+    )
     kinds = {True: CheckpointKind.TEMPORARY, False: CheckpointKind.PERMANENT}
     temporary = found.get("is_temporary")
     kind = kinds[temporary] if isinstance(temporary, bool) else CheckpointKind.UNKNOWN
     return CheckpointFacts(
-        step=step, path=path, complete=True, kind=kind, metadata_step=named if usable else None
+        step=step,
+        path=path,
+        complete=True,
+        kind=kind,
+        metadata_step=stated_step if usable else None,
     )
 
 

@@ -233,10 +233,10 @@ def revoke(
         if standing:
             if run or name:
                 raise Leave("--standing: expected no RUN and no NAME", 4)
-            taken_back = RevokeStandingWaiver(
+            revocation = RevokeStandingWaiver(
                 now=clock.now(), actor=actor, name=standing, reason=reason
             )
-            _ask_people(session, taken_back)
+            _handle_people(session, revocation)
             say(as_json, {"revoked": standing}, f"{standing} revoked")
             return
         if not run or not name:
@@ -268,16 +268,16 @@ def _grant_standing(
         requester=requester,
         until=until,
     )
-    granted = _ask_people(session, command)
+    granted = _handle_people(session, command)
     assert isinstance(granted, StandingWaiverGranted), "an accepted waiver is always recorded"
     document = granted.model_dump(mode="json")
     whose = f"{granted.lane.value} launches requested by {granted.requester}"
     text = f"{granted.rule} waived as {granted.waiver} for {whose}, until {_minute(granted.until)}"
-    back = f"watchkeeper revoke --standing {granted.waiver}"
-    say(as_json, document, f"{text}; to revoke it: {back}")
+    revoke_command = f"watchkeeper revoke --standing {granted.waiver}"
+    say(as_json, document, f"{text}; to revoke it: {revoke_command}")
 
 
-def _ask_people(session: Session, command: PeopleCommand) -> object:
+def _handle_people(session: Session, command: PeopleCommand) -> object:
     outcome = session.ledger.handle_people(command)
     if isinstance(outcome, Refused):
         raise refusal(outcome)

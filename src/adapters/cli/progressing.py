@@ -27,19 +27,20 @@ from watchkeeper.domain.reading.progress.epoch_counts import epoch_header
 from watchkeeper.domain.reading.progress.lines import LINE_MAX, Line, in_epoch_of
 from watchkeeper.domain.reading.progress.newest_line import newest_line
 
-_DOOR = "watchkeeper progress"
+_COMMAND = "watchkeeper progress"
 
 LINE_BYTES_MAX = 8 * 1024 * 1024
 """Longer lines are refused, to keep memory constant. Log lines are much shorter."""
 
 TAIL = 200
-"""Lines of bars and losses that decide which bare bars belong to training: a check's tail."""
+"""Newest lines with bars or losses, which decide the bare bars of training. A check reads as
+many."""
 
 _EXPECTED = 'expected {"id": ..., "line": "..."} or {"id": ..., "text": "..."}'
 
 
 class _Query(BaseModel):
-    """One line of what is asked: a log line, or a text of several; other fields are not read."""
+    """One line of the input: a log line, or a text of several lines. Other fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -48,7 +49,7 @@ class _Query(BaseModel):
     text: StrictStr | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> "_Query":
+    def _exactly_one(self) -> "_Query":
         if (self.line is None) == (self.text is None):
             raise ValueError('expected either "line" or "text"')
         return self
@@ -78,11 +79,11 @@ def progress(log: Path | None, lines: Path | None) -> None:
         raise Leave(f"give either a log FILE, or {hint}", 4)
     with ExitStack() as stack:
         if log is not None:
-            source = opened(log, stack, _DOOR)
-            report_lines(log, source, ("line", "text"), _DOOR)
+            source = opened(log, stack, _COMMAND)
+            report_lines(log, source, ("line", "text"), _COMMAND)
             leave_if(_answer_log(source))
         elif lines is not None:
-            source = opened(lines, stack, f"{_DOOR} --jsonl")
+            source = opened(lines, stack, f"{_COMMAND} --jsonl")
             leave_if(answer_each(source, LINE_BYTES_MAX, _answer, _EXPECTED))
 
 

@@ -1,4 +1,4 @@
-"""`schema`: what programs that read events may rely on."""
+"""`schema`: prints the JSON Schemas for programs that read events."""
 
 import json
 

@@ -1,7 +1,7 @@
 """Kills the demo's training from outside, while it writes a checkpoint.
 
 Run it as `python -m watchkeeper.adapters.demo.fault`. It is a separate process that shares nothing
-with the watch. It reads the output folder and the machine's list of processes, and writes its acts
+with the watch. It reads the output folder and the machine's list of processes, and writes each kill
 to its own log. The training script does not know about it.
 """
 
@@ -71,12 +71,12 @@ def strike(plan: Plan) -> None:
     deadline = clock.Deadline.after(plan.timeout)
     parent = None if plan.parent_pid is None else _process(plan.parent_pid)
     # A partial checkpoint of an earlier start does not prove that a process writes now.
-    left = _shards(folder)
+    old_shards = _shards(folder)
     for _ in range(plan.kills):
-        driver = _wait_for_writing(plan, folder, left, deadline, parent)
+        driver = _wait_for_writing(plan, folder, old_shards, deadline, parent)
         _kill(driver)
-        # Read before the record is written, because the next start may follow the record.
-        mid_write, left = not (folder / "metadata.json").exists(), _shards(folder)
+        # The folder is read first, because the next start may begin as soon as the record exists.
+        mid_write, old_shards = not (folder / "metadata.json").exists(), _shards(folder)
         killed = {"pid": driver.pid, "step": plan.step, "signal": int(signal.SIGKILL)}
         record(plan.log, {**killed, "mid_write": mid_write})
 
@@ -84,14 +84,14 @@ def strike(plan: Plan) -> None:
 def find_driver(run_id: str, output_root: Path) -> psutil.Process | None:
     """Return the Python process that runs the training script of a run, if there is one.
 
-    Shells and supervisors name the script in their command lines too, but do not run it. If
-    several processes run it, the youngest was started by the others. The output root must also
-    match, because another run on the machine may have the same id.
+    Shells and supervisors name the script in their command lines too, but do not run it. If several
+    processes run it, the youngest is the training, and the others started it. The output root must
+    also match, because another run on the machine may have the same id.
     """
     found = [
         process
         for process in psutil.process_iter(["cmdline", "create_time"])
-        if _runs_script(process.info["cmdline"] or [], run_id, output_root) and _lives(process)
+        if _runs_script(process.info["cmdline"] or [], run_id, output_root) and _is_alive(process)
     ]
     return max(found, key=lambda process: float(process.info["create_time"]), default=None)
 
@@ -113,9 +113,9 @@ def _runs_script(command: Sequence[str], run_id: str, output_root: Path) -> bool
         return False
     # Accept both `--name value` and `--name=value`.
     words = [word for argument in rest for word in argument.split("=", 1)]
-    said = dict(pairwise(words))
-    root = local_path(said.get("--output-root", ""))
-    return said.get("--run-id") == run_id and root.resolve() == output_root.resolve()
+    options = dict(pairwise(words))
+    root = local_path(options.get("--output-root", ""))
+    return options.get("--run-id") == run_id and root.resolve() == output_root.resolve()
 
 
 def local_path(text: str) -> Path:
@@ -126,34 +126,34 @@ def local_path(text: str) -> Path:
 def _wait_for_writing(
     plan: Plan,
     folder: Path,
-    left: Shards,
+    old_shards: Shards,
     deadline: clock.Deadline,
     parent: psutil.Process | None,
 ) -> psutil.Process:
     driver: psutil.Process | None = None
-    scanned = clock.Deadline.after(timedelta(0))
+    next_scan = clock.Deadline.after(timedelta(0))
     while True:
-        if driver is not None and not _lives(driver):
+        if driver is not None and not _is_alive(driver):
             driver = None
-        # The write may end before the next look at the processes.
-        writing = _writing(folder, left)
-        if scanned.expired() or (writing and driver is None):
+        # The write may end before the next scan of the processes.
+        writing = _writing(folder, old_shards)
+        if next_scan.expired() or (writing and driver is None):
             driver = find_driver(plan.run_id, plan.output_root)
-            scanned = clock.Deadline.after(SCAN_EVERY)
+            next_scan = clock.Deadline.after(SCAN_EVERY)
         if writing and driver is not None:
             return driver
         if (folder / "metadata.json").exists():
             seen = "no process was found" if driver is None else f"process {driver.pid} was seen"
             raise GaveUpError(f"{folder} is complete, and {seen}: it was too late for the fault")
-        if parent is not None and not _lives(parent):
+        if parent is not None and not _is_alive(parent):
             raise GaveUpError(f"the parent process {parent.pid} has ended")
         if deadline.expired():
             raise GaveUpError(f"{folder} was not written within {plan.timeout.total_seconds():g} s")
         clock.sleep(POLL)
 
 
-def _writing(folder: Path, left: Shards) -> bool:
-    return bool(_shards(folder) - left) and not (folder / "metadata.json").exists()
+def _writing(folder: Path, old_shards: Shards) -> bool:
+    return bool(_shards(folder) - old_shards) and not (folder / "metadata.json").exists()
 
 
 def _shards(folder: Path) -> Shards:
@@ -172,11 +172,11 @@ def _kill(driver: psutil.Process) -> None:
     driver.kill()
     backoff = clock.ExponentialBackoff(initial=timedelta(milliseconds=1))
     backoff.wait_until_or_raise(
-        lambda: not _lives(driver), DEATH_LIMIT, f"waiting for the end of process {driver.pid}"
+        lambda: not _is_alive(driver), DEATH_LIMIT, f"waiting for the end of process {driver.pid}"
     )
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     """Return whether a process still runs. A zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -15,16 +15,16 @@ from watchkeeper.domain.values.json_text import parse_json
 from watchkeeper.domain.values.observation.gate_facts import HardwareFacts
 
 _SUPERVISOR = "_ray_internal_job_actor_"
-"""Ray runs a job's entrypoint in an actor of this name and the submission id."""
+"""Ray runs a job's entrypoint in an actor. The actor's name is this and the submission id."""
 
-_HEAD = {"ray.io/node-id"}
+_HEAD_LABELS = {"ray.io/node-id"}
 """The label by which Ray itself puts a job without resources on the head node."""
 
 
 def read_carried(
     client: JobSubmissionClient, details: JobDetails
 ) -> tuple[Carried, tuple[str, ...]]:
-    """Return the parts of a job that a relaunch can repeat, and a text on the others.
+    """Return the parts of a job that a relaunch can repeat, and a text about each other part.
 
     The Jobs API does not show what a job reserves; its supervisor does.
     """
@@ -38,7 +38,7 @@ def read_carried(
         lost.append("resources: the cluster does not show what it reserves")
     resources: dict[str, float] = rows[0]["required_resources"] or {} if rows else {}
     labels: dict[str, str] = rows[0].get("label_selector") or {} if rows else {}
-    if labels and (resources or labels.keys() != _HEAD):
+    if labels and (resources or labels.keys() != _HEAD_LABELS):
         lost.append("entrypoint_label_selector")
     carried = Carried(runtime_env=text, resources=resources, metadata=details.metadata or {})
     return carried, tuple(lost)
@@ -46,11 +46,11 @@ def read_carried(
 
 def submit_options(carried: Carried | None, variables: Mapping[str, str]) -> dict[str, Any]:
     """Return the arguments of Ray's client other than entrypoint, id and metadata."""
-    had = carried or Carried()
-    runtime_env: dict[str, Any] = parse_json(had.runtime_env or "{}")
+    parts = carried or Carried()
+    runtime_env: dict[str, Any] = parse_json(parts.runtime_env or "{}")
     if variables:
         runtime_env["env_vars"] = dict(variables)
-    rest = dict(had.resources)
+    rest = dict(parts.resources)
     options = {
         "entrypoint_num_cpus": rest.pop("CPU", None),
         "entrypoint_num_gpus": rest.pop("GPU", None),
@@ -60,29 +60,31 @@ def submit_options(carried: Carried | None, variables: Mapping[str, str]) -> dic
 
 
 NODES = "/api/v0/nodes?detail=true&limit=10000"
-"""Where the dashboard tells of all nodes; 10,000 is the most that it takes as a limit."""
+"""The dashboard's path for all nodes. The dashboard accepts a limit of at most 10,000."""
 
 
-_TYPE = "accelerator_type:"
-"""How Ray names the one marker resource that a node with an accelerator has, such as TPU-V4."""
+_TYPE_PREFIX = "accelerator_type:"
+"""Prefix of the marker resource of a node with an accelerator. A type follows, such as TPU-V4."""
 
 
 _COUNTED = ("TPU", "GPU", "neuron_cores", "HPU", "NPU")
-"""Resources that count accelerators of a node, of which Ray has at most one kind."""
+"""Resources that count a node's accelerators. Ray has at most one kind for each node."""
 
 
 def hardware_of(answer: Mapping[str, Any]) -> HardwareFacts:
-    """Return the machines of an answer of `NODES`: those that are alive.
+    """Return the hardware of the alive nodes in an answer to `NODES`.
 
     Raises:
-        KeyError: The answer is not Ray's; so are `TypeError` and `ValueError`.
+        KeyError: The answer is not Ray's. `TypeError` and `ValueError` mean the same.
     """
     nodes = cast("list[dict[str, Any]]", answer["data"]["result"]["result"])
     alive = [cast("dict[str, float]", n["resources_total"]) for n in nodes if n["state"] == "ALIVE"]
     accelerators: dict[str, int] = {}
     for resources in alive:
         count = int(max((resources.get(name, 0) for name in _COUNTED), default=0))
-        kinds = [name.removeprefix(_TYPE) for name in resources if name.startswith(_TYPE)]
+        kinds = [
+            name.removeprefix(_TYPE_PREFIX) for name in resources if name.startswith(_TYPE_PREFIX)
+        ]
         if not kinds and count:
             kinds = [next(name for name in _COUNTED if resources.get(name, 0))]
         for kind in kinds[:1]:

@@ -8,7 +8,7 @@ from ray.job_submission import JobSubmissionClient
 
 
 class HttpRefusal(Exception):
-    """The cluster, or something before it, answered with an HTTP error status."""
+    """The cluster, or a proxy before it, answered with an HTTP error status."""
 
     def __init__(self, status: int, text: str) -> None:
         """Keep status and text for the caller, which knows the request."""
@@ -38,9 +38,9 @@ def get_text(client: JobSubmissionClient, path: str) -> str:
 
 
 def _answer(client: JobSubmissionClient, path: str) -> Any:
-    # The client's own way to ask, with its headers and certificates; it has no types.
-    asking: Any = client
-    response: Any = asking._do_request("GET", path)
+    # The client's private method adds its headers and certificates. It has no type annotations.
+    untyped: Any = client
+    response: Any = untyped._do_request("GET", path)
     if response.status_code != 200:
         raise HttpRefusal(int(response.status_code), str(response.text))
     return response
@@ -54,8 +54,8 @@ def listed(
     Args:
         client: Ray's client.
         kind: `tasks`, `actors` or `nodes`.
-        limit: The most rows; Ray takes at most 10,000.
-        filters: What a field must equal.
+        limit: Maximum number of rows; Ray accepts at most 10,000.
+        filters: The required value of each field, by the field's name.
 
     Raises:
         HttpRefusal: See `get`.

@@ -1,7 +1,7 @@
-"""The file lock that says who uses the store: shared by users, or exclusive.
+"""The file lock of a store: shared by its users, or exclusive.
 
-SQLite's own locks show who writes at this moment. This one shows whether any process has the store
-open. When none has, the file is at rest and may be digested as a whole.
+SQLite's own locks show who writes at this moment. This lock shows whether any process has the store
+open. If no process has, the file is at rest, and a digest can cover the whole file.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ from watchkeeper.clock import ExponentialBackoff
 from watchkeeper.ports.event_store import StoreFailure
 
 USE_LIMIT = timedelta(seconds=60)
-"""How long to wait for an exclusive owner: it reads at most 1 GiB once."""
+"""How long to wait for an exclusive owner, which reads at most 1 GiB once."""
 
 
 def lock_path(path: Path) -> Path:
@@ -22,7 +22,7 @@ def lock_path(path: Path) -> Path:
 
 
 class UseLock:
-    """An open lock file, with `flock` on it: locks of one process exclude each other too."""
+    """A store's lock file, for `flock`. Locks of one process exclude each other too."""
 
     def __init__(self, path: Path, *, create: bool) -> None:
         """Open the lock file of a store, without taking the lock.
@@ -31,7 +31,7 @@ class UseLock:
             OSError: It is missing and must not be created, or may not be opened.
         """
         self._path = lock_path(path)
-        # It is never written to, and an auditor may have no right to.
+        # The file is never written, and an auditor may have no permission to write.
         flags = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
         self._descriptor: int | None = os.open(self._path, flags | os.O_CLOEXEC, 0o600)
 
@@ -39,7 +39,7 @@ class UseLock:
         """Take the lock shared, also as a downgrade from exclusive.
 
         Raises:
-            StoreFailure: Someone owned it alone for longer than the limit.
+            StoreFailure: Another process held it exclusively for longer than the limit.
         """
         if not ExponentialBackoff().wait_until(lambda: self._take(fcntl.LOCK_SH), limit):
             raise StoreFailure(
@@ -51,7 +51,8 @@ class UseLock:
     def own(self) -> bool:
         """Take the lock exclusively, if no other process holds it at this moment.
 
-        If this fails, a lock that was shared before is lost: `flock` promises no more.
+        If this fails, an earlier shared lock may be lost: `flock` does not convert locks
+        atomically.
         """
         return self._take(fcntl.LOCK_EX)
 

@@ -1,8 +1,8 @@
 """Reads pages from PostgreSQL ahead, while the previous page is processed.
 
-The next page is requested as soon as the previous one has come, on a connection reserved for it. No
-thread waits: the rows arrive at the socket meanwhile, and the server holds back what does not fit.
-After any failure the page can be requested again, like any other. Reading ahead only saves time.
+The next page is requested as soon as the previous one has arrived, on a reserved connection. No
+thread waits. The rows arrive at the socket, and the server holds back what does not fit. After any
+failure the page can be requested again, like any other. Reading ahead only saves time.
 """
 
 import logging
@@ -32,14 +32,17 @@ def numbered(query: LiteralString) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query for page after page, without psycopg's cursor, which would wait for an answer.
+    """A query that is sent once for each page.
+
+    It does not use psycopg's cursor, which would wait for the answer.
 
     Attributes:
-        query: See `numbered`; a value whose type does not follow from its place has a cast. The
-            last two values are what the page begins after, and the most rows of it.
-        column: The place of the column, a `bigint`, that the next page begins after.
-        where: The values of the query but the last two.
-        limit: The most rows of a page.
+        query: SQL in the form of `numbered`. A value has a cast if the server cannot infer its
+            type. The last two values are the number after which the page begins, and its maximum of
+            rows.
+        column: Index of the `bigint` column by which pages are divided.
+        where: The query's values, without the last two.
+        limit: Maximum number of rows in a page.
     """
 
     query: bytes
@@ -53,12 +56,12 @@ class Question:
         Raises:
             psycopg.Error: The connection is lost.
         """
-        # As texts, which the server converts to the types in the query.
+        # Values are sent as texts. The server converts them to the types in the query.
         values = [value.encode() for value in (*self.where, str(after), str(self.limit))]
         connection.pgconn.send_query_params(self.query, values, result_format=Format.BINARY)
 
     def end(self, found: PGresult) -> int:
-        """Return the start of the page after one, before its rows are built."""
+        """Return the number after which the next page begins, before a page's rows are built."""
         number = found.get_value(found.ntuples - 1, self.column)
         assert number is not None, "a column that is never null"
         return int.from_bytes(number, "big", signed=True)
@@ -68,18 +71,18 @@ class Question:
 def rows_ahead(
     links: Links, question: Question, after: int
 ) -> Generator[Iterator[tuple[Connection, list[tuple[Any, ...]]]], None, None]:
-    """Request a page; yield, for a block, its rows and those of the following pages.
+    """Request a page, and yield an iterator over this page and the following pages.
 
-    They end with a page that has fewer rows than the limit. Where they end without one, no
-    connection could be spared, or it was lost: then the next page is to be asked for by other
-    means. Each comes with its connection, on which nothing may be asked, as the next page is under
-    way. The iterator raises a `StoreFailure` when the server does not answer, or the store was
-    closed.
+    The last page has fewer rows than the limit. If the iterator ends without such a page, no
+    connection was free, or the connection was lost. The caller must then request the next page in
+    another way. Each page comes with its connection. The caller must not query it, because the next
+    page is already requested on it. The iterator raises `StoreFailure` if the server does not
+    answer or the store was closed.
 
     Args:
         links: The connections.
-        question: What is asked.
-        after: What the first page begins after.
+        question: The query.
+        after: Number after which the first page begins.
     """
     connection = links.spare()
     if connection is None:
@@ -92,7 +95,7 @@ def rows_ahead(
             _give_up(links, connection, error)
         yield _rows(links, connection, question)
     finally:
-        # One on which an answer is under way is closed by that.
+        # If an answer is still pending, this closes the connection.
         links.give_back(connection)
 
 
@@ -130,14 +133,14 @@ def _answer(links: Links, connection: Connection) -> PGresult:
     if found is None or found.status != ExecStatus.TUPLES_OK:
         said = b"no result" if found is None else found.error_message
         raise psycopg.OperationalError(said.decode(errors="replace"))
-    # No result follows it, and the connection is then ready again.
+    # `None` must follow the result: the connection is then ready again.
     if _next(connection, deadline) is not None:
         raise psycopg.OperationalError("a second result")
     return found
 
 
 def _next(connection: Connection, deadline: Deadline) -> PGresult | None:
-    """Wait without keeping other threads from running, which libpq's own waiting would."""
+    """Return the next result. Other threads run meanwhile, unlike in libpq's own wait."""
     pgconn, socket = connection.pgconn, select.poll()
     socket.register(pgconn.socket, select.POLLIN)
     while pgconn.is_busy():

@@ -14,10 +14,10 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 _TEXT, _BYTEA, _INTEGER, _BIGINT = 25, 17, 23, 20
-"""Object ids of the types of elements; PostgreSQL has them built in and never changes them."""
+"""Object ids of the element types. They are built into PostgreSQL and never change."""
 
 _HEADER = Struct("!iiIii")
-"""Dimensions, whether one is null, type of the elements, how many, and the number of the first."""
+"""Dimensions, whether an element is null, element type, element count, index of the first."""
 
 _EMPTY = Struct("!iiI")
 _LENGTH = Struct("!i")
@@ -39,17 +39,17 @@ class PackedDumper(Dumper):
 
 
 def take_packed(connection: "Connection[tuple[object, ...]]") -> None:
-    """Let a connection take packed arrays."""
+    """Let a connection accept packed arrays."""
     connection.adapters.register_dumper(Packed, PackedDumper)
 
 
 def texts(items: Sequence[str | None]) -> Packed:
     """Pack an array of `text`.
 
-    A zero in a text is left to the server to refuse.
+    The server refuses a text with a zero byte.
 
     Raises:
-        UnicodeEncodeError: A text has no UTF-8.
+        UnicodeEncodeError: A text cannot be encoded as UTF-8.
     """
     return _packed(_TEXT, [None if item is None else item.encode() for item in items])
 

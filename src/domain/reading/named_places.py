@@ -15,10 +15,9 @@ BAD_NODE = re.compile(
     r"Failed to cleanup driver|TPU initialization failed|vfio|accel\d+.*(?:busy|denied)",
     re.IGNORECASE,
 )
-"""Lines of a bad TPU node, from the list of the written monitoring loop, and libtpu's own words for
-it."""
+"""Messages of a bad TPU node, from the documented monitoring loop and from libtpu."""
 
-_FULL = re.compile(r"No space left on device|ENOSPC|Disk quota exceeded|EDQUOT", re.IGNORECASE)
+_DISK_FULL = re.compile(r"No space left on device|ENOSPC|Disk quota exceeded|EDQUOT", re.IGNORECASE)
 _HOST = re.compile(
     r"\b(?:ip|node_ip|node_ip_address|host|hostname|node|node_name|worker|instance)\s*[=:]\s*"
     r"['\"]?(?P<named>[A-Za-z0-9](?:[\w.-]{0,100}\w)?)"
@@ -36,8 +35,8 @@ _FAILED = frozenset(
         AttemptState.PREEMPTED,
     }
 )
-_DISK_LOW = 0.10
-"""Free share of a disk below which it counts as full: the alert of H15."""
+_FREE_SHARE_MIN = 0.10
+"""Free share below which a disk counts as full, as in the alert of H15."""
 
 
 def nodes_of_end(check: Check) -> tuple[str, ...]:
@@ -49,12 +48,12 @@ def nodes_of_end(check: Check) -> tuple[str, ...]:
 def bad_nodes(check: Check, lines: Iterable[str]) -> tuple[str, ...]:
     """Return the machines with a bad TPU, in the order in which they are named.
 
-    A cluster's log names a machine by its address, and the orchestrator names the same one by its
-    name. If the lists have no machine in common, the longer list is used.
+    A cluster's log names a machine by its address. The orchestrator uses the machine's name. These
+    lists cannot be matched, so only the longer list is used.
 
     Args:
         check: The check that saw the end, with the attempts of its tasks.
-        lines: The failure's own evidence.
+        lines: The evidence of the failure.
     """
     failed_nodes = [one.node for one in _failed(check) if one.node and BAD_NODE.search(one.message)]
     shown = (*lines, *check.evidence, *(claim.line for claim in check.claims))
@@ -72,11 +71,11 @@ def bad_nodes(check: Check, lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def full_disk(check: Check, lines: Iterable[str]) -> tuple[str, str]:
-    """Return host and path of a full disk; each is empty if nothing names it."""
+    """Return the host and the path of a full disk. Each is empty if nothing names it."""
     shown = [
         line
         for line in (*lines, *check.evidence, *(claim.line for claim in check.claims))
-        if _FULL.search(line)
+        if _DISK_FULL.search(line)
     ]
     host = next((name for line in shown for name in hosts_in(line)), "")
     path = next((found for line in shown if (found := path_in(line))), "")
@@ -84,7 +83,7 @@ def full_disk(check: Check, lines: Iterable[str]) -> tuple[str, str]:
         one
         for one in check.hosts
         if one.total_bytes and one.free_bytes is not None
-        if one.free_bytes < _DISK_LOW * one.total_bytes
+        if one.free_bytes < _FREE_SHARE_MIN * one.total_bytes
     ]
     if low and not host:
         host = low[0].host
@@ -95,7 +94,7 @@ def full_disk(check: Check, lines: Iterable[str]) -> tuple[str, str]:
 
 
 def quota_line(lines: Iterable[ForeignText]) -> ForeignText:
-    """Return the first line that speaks of a quota; empty without one."""
+    """Return the first line that mentions a quota; empty without one."""
     return next((line for line in lines if "quota" in line.lower()), "")
 
 

@@ -18,10 +18,10 @@ from watchkeeper.domain.values.observation.measured import FINITE_AGAIN, Measure
 from watchkeeper.domain.values.observation.observation import Observation
 
 _SAID = "said"
-"""The form of a line whose words say that the loss is NaN or infinite."""
+"""The format name of a line that says in words that the loss is NaN or infinite."""
 
-_COUNTED = "nan iterations"
-"""Each progress line of Megatron-LM counts them; the count does not describe the loss in it."""
+_NAN_COUNTER = "nan iterations"
+"""Label of a counter in each progress line of Megatron-LM. It does not describe the line's loss."""
 
 _GRAD_NORM = re.compile(
     r"\bgrad(?:ient)?[ _]?norm['\"]?\s*[:=]\s*['\"]?(?P<value>" + NUMBER + r")", re.IGNORECASE
@@ -33,18 +33,19 @@ _NO_NUMBER = re.compile(
 """A NaN or infinite loss in a line that shows no other progress, such as `train_loss: NaN`."""
 
 _PERPLEXITY = re.compile(r"(?<![a-z])(?:ppl|perplexity)[\"']?\s{0,4}[:=]\s{0,4}\W?inf", re.I)
-_ANY = re.compile(r"(?<![a-z])(?:nan|inf|infinity)(?![a-z])", re.I)
+_NON_FINITE_WORD = re.compile(r"(?<![a-z])(?:nan|inf|infinity)(?![a-z])", re.I)
 
 _SCALED = re.compile(
     r"loss[ _]scale['\"]?\s*[:=]\s*(?!1(?:\.0*)?(?:e[+-]?0+)?\b)\d|\boverflow\b"
     r"|skipped iterations:\s*[1-9]"
 )
-"""The line is searched for a loss scale: Megatron-LM prints 1.0 if there is none."""
+"""Matches an active loss scale, an overflow or a skipped step. Megatron-LM prints 1.0 without a
+scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """How far a run is, without what its output shows now.
+    """How far a run is, according to other sources than its current output.
 
     Attributes:
         best: The highest step that was known before this check.
@@ -62,7 +63,7 @@ def bad_lines(
     known: Mapping[str, tuple[int, ...]],
     last: Measured | None,
 ) -> tuple[NotFinite, ...]:
-    """Return NaN and infinite values of training lines that the tracker lacks.
+    """Return the NaN and infinite values in training lines that are not in the tracker.
 
     A line without a step, as Hugging Face prints losses, belongs to the newest step above it.
 
@@ -74,9 +75,10 @@ def bad_lines(
         last: What was measured before in this stretch of training.
     """
     before = _before(past, instance)
-    # Plain words come first: an expression over a whole tail costs a tenth of the check.
+    # Plain words are searched first. A regular expression over a tail takes a tenth of a check's
+    # time.
     whole = "\n".join(seen.log_lines).lower()
-    harmless = (("nan", _COUNTED), ("inf", "info"), ("finite", "definite"))
+    harmless = (("nan", _NAN_COUNTER), ("inf", "info"), ("finite", "definite"))
     clean = all(
         word not in whole or whole.count(word) == whole.count(around) for word, around in harmless
     )
@@ -116,10 +118,10 @@ def _still(
     *,
     alone: bool,
 ) -> NotFinite | None:
-    """Return ongoing values that have left the tail; the count of finite ones continues.
+    """Return a bad value whose line has left the tail, with more finite values counted.
 
     Args:
-        known: The last check's value; `None` without one.
+        known: The bad value of the last check; `None` without one.
         values: The steps and numbers of the tail, all finite.
         reached: How far the run is by other sources.
         alone: No number has a step of its own, so it is unknown which are new.
@@ -133,11 +135,11 @@ def _still(
 
 
 def _trained_again(known: NotFinite, newest: int, reached: _Reached) -> bool:
-    """Return whether training went back before a step with a NaN or infinite value.
+    """Return whether training went back to before a step with a NaN or infinite value.
 
-    A sentence may name a step that the run has not reached, since it may use another count. In that
-    case training went back only if it falls behind the run's own steps. The tracker may be ahead of
-    the output.
+    A sentence may name a step that the run has not reached, because it may count differently. In
+    that case training went back only if it falls behind the run's own steps. The tracker may be
+    ahead of the output.
     """
     if known.first_step <= reached.best:
         return newest < known.first_step
@@ -156,7 +158,8 @@ def _shown(
     for text, line in read:
         progress = progress_of(line)
         if progress is not None:
-            # A sentence may count from the start of the epoch: it is still current.
+            # A sentence may count steps from the start of the epoch, so a lower step is still
+            # current.
             newest = max(newest, progress.step) if line.format == _SAID else progress.step
         if newest >= own and "loss" in text.lower():
             found.append((newest, line, _grad_norm(text)))
@@ -174,8 +177,8 @@ def _line(text: str, bars: frozenset[int]) -> Line | None:
 def _begins_at(lines: list[Line], best: int, before: Mapping[str, NotFinite]) -> int:
     """Return the step of a tail's first lines if they show no step.
 
-    It is the newest known step. If the tail continues with an older step, it is no later than that
-    one: the lines were printed before the last check and are not new.
+    The result is the newest known step. If the tail's next step is older, the result is at most
+    this older step. Its lines were printed before the last check and are not new.
     """
     shown = (progress_of(line) for line in lines)
     first = next((one.step for one in shown if one is not None), None)
@@ -231,5 +234,8 @@ def _bad(
 
 
 def shows_infinite_perplexity(claim: CauseClaim) -> bool:
-    """Return whether a line's only number without a value is the exp() of a loss."""
-    return _PERPLEXITY.search(claim.line) is not None and len(_ANY.findall(claim.line)) <= 1
+    """Return whether the only non-finite number of a line is a perplexity, the exp() of a loss."""
+    return (
+        _PERPLEXITY.search(claim.line) is not None
+        and len(_NON_FINITE_WORD.findall(claim.line)) <= 1
+    )

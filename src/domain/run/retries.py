@@ -1,8 +1,7 @@
 """The orchestrator's own retries within an instance.
 
-A retry is recorded as the time one attempt failed and the time another followed. It resumes from
-the newest checkpoint that was complete by then, not from the one that the instance was launched
-with.
+A retry is recorded as the time of the failure, and the time by which the last checkpoint was
+complete. It resumes from this checkpoint, not from the launch's checkpoint.
 """
 
 from datetime import datetime, timedelta
@@ -17,10 +16,10 @@ FOLLOWS_WITHIN = timedelta(minutes=10)
 """How long after a failed attempt its last checkpoint may still become complete."""
 
 RETRIES_MAX = 16
-"""Failed attempts remembered of an instance: the newest."""
+"""Maximum number of failed attempts kept for an instance, the newest."""
 
 TRIES_MAX = 64
-"""Failed attempts of the whole job remembered of an instance: the newest."""
+"""Maximum number of the whole job's failed attempts kept for an instance, the newest."""
 
 TOGETHER = timedelta(minutes=10)
 """Tasks of a gang that fail within this time of each other are one failed attempt."""
@@ -36,7 +35,7 @@ def with_tries(
     """Return an instance's failed attempts, including those that a check first shows.
 
     Args:
-        known: Those known before the check.
+        known: The failed attempts that were known before the check.
         failed: How many failed attempts the orchestrator counted before.
         check: The check. Its job gives the number of failed attempts; no more are taken from its
             tasks.
@@ -51,7 +50,7 @@ def with_tries(
     if job.state in TERMINAL:
         # No attempt follows the one that ended the instance.
         rows = [one for one in rows if _is_followed(one, check)]
-    # The killed tasks of a gang only followed the one that failed.
+    # In a gang, killed tasks are consequences of the failed task, so they come last.
     rows.sort(key=lambda one: one.state is AttemptState.KILLED and not one.oom)
     tries = list(known)
     for row in rows:
@@ -80,8 +79,9 @@ def with_retries(
     """Return the failed attempts inside an instance that another attempt followed.
 
     Args:
-        known: Those known of the instance, with or without the check's: the answer is the same.
-        failed: How many failed attempts are known of it, likewise.
+        known: The instance's known retries. The result is the same with or without this check's
+            retries.
+        failed: Number of the instance's known failed attempts.
         check: The check.
         before: When the previous check of the instance was made.
     """

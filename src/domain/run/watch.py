@@ -58,39 +58,42 @@ class CheckRecorded(Check, Fact):
         instance: The instance that was looked at.
         token: The watch's fencing token.
         readings: Each source's state and clock.
-        job: The orchestrator's word, without what the submit carried; none while it is unavailable.
+        job: The orchestrator's facts about the job, without the metadata of the submit; `None`
+            while the orchestrator is unavailable.
         progress: None while no source shows a step.
-        metrics: Newest values by name, at most 16; while an offline tracker buffers the loss beside
-            the newest progress line.
+        metrics: Newest values by name, at most 16. With an offline tracker, the loss of the newest
+            progress line.
         tracker_id: Identity that the tracker showed; empty while unavailable.
-        tracker_state: The tracker's own opinion.
-        startup: What the first lines said, as far as they were seen.
+        tracker_state: The state that the tracker reports.
+        startup: What the log's first lines said, if they were seen.
         evidence: Log lines that the rules read: at most 8, each at most 300 long.
-        traceback: A Python traceback stands in the log's tail.
-        traceback_of_stop: Each traceback of the log's tail ends in what a signal or an interrupt
-            raises: it tells how a program was stopped, and not why.
+        traceback: The log's tail has a Python traceback.
+        traceback_of_stop: Each traceback of the log's tail ends with the exception of a signal or
+            an interrupt. It shows how a program was stopped, but not why.
         checkpoints_complete: Steps of the newest complete checkpoints, at most 32, in order.
         checkpoints_incomplete: Folders without readable metadata, the newest 8.
-        new_checkpoints: Complete ones that were not recorded before, at most 32.
+        new_checkpoints: Complete checkpoints that were not recorded before, at most 32.
         observation: SHA-256 of the full scrubbed observation under `evidence/`.
-        expected: Findings that hold and open none, as a planned act expects them.
+        expected: Findings that hold but are not opened, because a planned act expects them.
         next_due: When the next check falls due.
-        lease_until: The lease is renewed to here.
+        lease_until: When the renewed lease ends.
         display_name: The name that the tracker showed; empty while unavailable.
         tracker_twins: Other runs that the tracker shows running under the same name.
         tracker_links: What the instance's output has named as its tracker run so far, at most 4.
         measured: Statistics of the metrics.
-        liveness: Which clocks moved, and why it is quiet.
+        liveness: Which clocks moved, and why others did not.
         claims: What the log's lines and the facts of an end say about a cause, at most 8.
-        attempts: The tries of its tasks that matter: failed ones in time order, at most 8.
-        capacity: What it waits for or has; none where nobody tells.
+        attempts: The relevant attempts of the job's tasks, at most 8; failed attempts in time
+            order.
+        capacity: Machines that the job waits for or has; `None` if no source reports them.
         nodes: Machines that are not alive, at most 8.
         hosts: Machines whose disk or mounts matter, at most 8.
-        telemetry: The job's own gauges; none where it has none.
+        telemetry: The job's own gauges; `None` without gauges.
         others: Other live jobs that may write here, at most 4.
-        maximum_shown: The largest exact maximum that progress bars, or the tracker's copy of the
-            configuration, show; none where none is exact.
-        raised: Where the last Python error of the log was raised; none without a whole traceback.
+        maximum_shown: The largest exact maximum in progress bars or in the tracker's copy of the
+            configuration; `None` without one.
+        raised: Where the last Python error of the log was raised; `None` without a complete
+            traceback.
         tracker_fit: What the tracker shows that does not fit the recorded lineage.
     """
 
@@ -100,10 +103,10 @@ class CheckRecorded(Check, Fact):
 class TrackerAnnounced(Fact):
     """The instance's output named the tracker run that it logs to; told once for each.
 
-    A run whose link becomes known only later is told once more, with it.
+    If a run's link becomes known later, the run is announced again, with the link.
 
     Attributes:
-        link: Its id, name and place, and the line that says so.
+        link: Id, name and place of the tracker run, and the line that names it.
     """
 
     topic: ClassVar[str] = "run.tracker_announced.1"
@@ -114,12 +117,12 @@ class TrackerAnnounced(Fact):
 class HistoryLimitPassed(Fact):
     """A run's history has grown longer than it should; recorded once for each limit.
 
-    Nothing is refused for it. Somebody should close the run, or go on with a successor, when it
-    next stands still.
+    No command is refused because of it. When the run is next idle, somebody should close it or
+    continue with a successor.
 
     Attributes:
         limit: `soft` warns; `hard` makes `doctor` fail.
-        events: How many there were.
+        events: The number of events.
         most: The limit.
     """
 
@@ -130,24 +133,24 @@ class HistoryLimitPassed(Fact):
 
 
 class Packet(Value):
-    """All that the next holder of a watch has to know, as the run stood at the handover.
+    """Everything that the next holder of a watch needs to know, at the time of the handover.
 
     Attributes:
         instance: The newest instance.
         job: The id under which the orchestrator knows it.
-        orchestrator: Its kind.
+        orchestrator: The orchestrator's kind.
         cluster: Where the job runs.
-        phase: Where the run stood.
+        phase: The phase of the run.
         health: The verdict of the last check.
         progress: As people report it, such as `~1860/2384`; empty before the first step.
-        checkpoint: The newest that may be resumed from; empty while there is none.
-        trouble: The latest error or signal that is on record; empty for none.
+        checkpoint: The newest checkpoint that a resume may use; empty without one.
+        trouble: The latest recorded error or signal; empty without one.
         tracker: Id and display name at the tracker.
         tracker_url: Where the tracker is read.
-        findings: What is open, each with its rule.
-        questions: What is open, each with its name.
+        findings: Open findings, each with its rule.
+        questions: Open questions, each with its name.
         planned: Announced acts that are not over.
-        waiting: What was decided or asked for, and is not done yet; empty for nothing.
+        waiting: Decisions and requests that are not done yet; empty without any.
         next_due: When the next check falls due.
     """
 
@@ -173,13 +176,13 @@ class WatchHandedOver(Fact):
     """The watch was given to somebody, who takes it next; its former holder stops here.
 
     Attributes:
-        former: Who held it; none when nobody did.
-        to: The principal that it is kept for.
+        former: The former holder; `None` without one.
+        to: The principal for whom the watch is kept.
         token: Fencing token: it grows, so that the former holder is refused from now on.
-        kept_until: It is kept for that principal until then; later anyone may take it.
+        kept_until: Until then only this principal may take it; later anyone may.
         forced: The former holder's lease had not run out, and it was not asked.
-        note: The words of whoever handed over.
-        packet: What the next holder has to know.
+        note: A note by the principal who handed the watch over.
+        packet: What the next holder needs to know.
     """
 
     topic: ClassVar[str] = "run.watch_handed_over.1"
@@ -195,7 +198,7 @@ class WatchHandedOver(Fact):
 class WatchEnded(Fact):
     """The watch ended for good: at the stopping point that was agreed, or declined by a human.
 
-    Nobody takes it by itself from here on; the job is left as it is.
+    No program takes the watch after this. The job is not changed.
 
     Attributes:
         token: The newest fencing token, 0 where nobody held the watch yet.
@@ -215,14 +218,14 @@ HandoverEvent = WatchHandedOver | WatchEnded
 
 @dataclass(frozen=True, slots=True)
 class LastCheck:
-    """The newest check, with its place."""
+    """The newest check, with its time and version."""
 
     event: CheckRecorded
     at: datetime
     version: int
 
 
-# Without slots: every check copies it, and a dictionary is copied at once.
+# It has no slots: every check copies it, and a dictionary is faster to copy.
 @dataclass(frozen=True)
 class WatchState:
     """Who watches a run, and what the checks saw.
@@ -232,15 +235,15 @@ class WatchState:
         token: The newest fencing token; 0 before the first.
         lease_until: When others may take over without force.
         next_due: When the next check falls due; `None` when nothing is to be checked.
-        kept_for: The principal that it was handed to and that has not taken it yet.
-        ended: Why it ended for good; empty while it goes on.
+        kept_for: The principal to whom the watch was handed, and who has not taken it yet.
+        ended: Why the watch ended for good; empty while it continues.
         last_check: The newest check, whole.
         progress: The newest progress that a check saw.
         recent_checks: The newest checks, shortened, oldest first, at most `RECENT_CHECKS_MAX`.
         losses: The losses at sampled steps, with which a resume is compared.
         tracker_links: The announced links by tracker id, oldest first.
         monitor_accuracy: How often the monitor judged this run, and how often it was wrong.
-        history_limit: The length limit that is recorded as passed; `None` so far.
+        history_limit: The limit that the history has passed; `None` if it has passed no limit.
     """
 
     holder: Holder | None = None
@@ -268,7 +271,7 @@ def with_owner(
     kept_for: str = "",
     ended: str = "",
 ) -> WatchState:
-    """Return a watch under another owner, or under none; what the checks saw stays."""
+    """Return a watch with another holder or without one; results of checks stay."""
     return replace(
         watch,
         holder=holder,

@@ -1,4 +1,4 @@
-"""Fixes the bytes of new events: envelope, scrubbing, and a read-back check."""
+"""Makes the final bytes of new events: envelope, scrubbing, read-back check."""
 
 import hashlib
 import json
@@ -34,12 +34,12 @@ class Cause:
 def fix_bytes(
     scrubber: Scrubber, stream: str, version: int, facts: Sequence[Fact], cause: Cause
 ) -> tuple[Write, list[Event]]:
-    """Scrub new events and fix their bytes, and read them back as later readers will."""
+    """Scrub and encode new events, then decode them as later readers will."""
     rows: list[tuple[str, bytes]] = []
     events: list[Event] = []
     recorded_at = clock.now()
     first = uuid4()
-    for place, fact in enumerate(facts, start=version + 1):
+    for event_version, fact in enumerate(facts, start=version + 1):
         envelope: Envelope[Fact] = Envelope(
             event_id=uuid4() if events else first,
             occurred_at=_occurred(fact, cause.now),
@@ -54,7 +54,7 @@ def fix_bytes(
         topic, state = scrubbed_bytes(scrubber, envelope)
         rows.append((topic, state))
         # Fold exactly what is stored, so that a scrubbed text reads the same now and later.
-        events.append(decode(stream, place, topic, state))
+        events.append(decode(stream, event_version, topic, state))
     return Write(stream, version, tuple(rows)), events
 
 
@@ -66,7 +66,7 @@ def scrubbed_bytes(scrubber: Scrubber, envelope: Envelope[Any]) -> tuple[str, by
 
 
 def _occurred(fact: Fact, now: datetime) -> datetime:
-    """Return when a fact was true outside, by its best clock."""
+    """Return when a fact happened outside, by the best known clock."""
     match fact:
         case InstanceLaunched(launched_at=launched_at, adopted=False):
             return launched_at
@@ -82,18 +82,18 @@ def _occurred(fact: Fact, now: datetime) -> datetime:
 
 
 def to_json(value: object) -> str:
-    """Return the one compact text of a JSON value."""
+    """Return a JSON value as compact text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def digest_of(command: Command) -> bytes:
     """Return the digest of a command's content without its time, to compare repeated keys.
 
-    Checks and signals are compared by key only. Two schedulers of one check read the outside at
-    different moments, and one signal may arrive on several ways.
+    Checks and signals are compared by key only. Two schedulers may make the same check at different
+    moments. One signal may arrive in several ways.
     """
-    asked: Mapping[str, Any] = {}
+    content: Mapping[str, Any] = {}
     if not isinstance(command, RecordCheck | ReceiveSignal):
-        asked = command.model_dump(mode="json", exclude={"now"})
-    text = to_json({"command": type(command).__name__, **asked})
+        content = command.model_dump(mode="json", exclude={"now"})
+    text = to_json({"command": type(command).__name__, **content})
     return hashlib.sha256(text.encode()).digest()

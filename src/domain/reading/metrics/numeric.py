@@ -21,30 +21,30 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 LEVEL_POINTS_MAX = 1_024
-"""Newest points on which a loss is judged, several cadences of a fast run; else half of it."""
+"""Newest points on which a loss is judged; other metrics are judged on half as many."""
 
 LEVEL_POINTS_MIN = 20
-"""With fewer points than this a metric has no expected value, as practice asks of a baseline."""
+"""A metric with fewer points has no expected value, as in operating practice."""
 
 NOISE_GUARD = 3.0
-"""A value counts only beyond so many robust deviations of the metric's own noise: a loss near zero
-swings by half of itself all the time."""
+"""Robust deviations of the metric's noise beyond which a value counts. A loss near zero always
+swings by half of its value."""
 
 GROWTH = 0.001 / 16
 """Share by which the expected value may rise with each point. A cosine restart rises faster and by
 a fraction. To show a slow divergence, values are compared with the best, not with yesterday's."""
 
 TO_DEVIATION = 1.4826
-"""Median absolute deviation to standard deviation, for a normal distribution."""
+"""Factor from median absolute deviation to standard deviation, for a normal distribution."""
 
 
 def packed(values: Sequence[float]) -> Floats:
-    """Return numbers as an array that is not written to; twice as fast as NumPy reads them."""
+    """Return numbers as a read-only array, twice as fast as NumPy does."""
     return np.frombuffer(_layout(len(values), "d").pack(*values))
 
 
 def packed_whole(values: Sequence[int]) -> Ints:
-    """Return whole numbers below 2**63 as an array that is not written to."""
+    """Return whole numbers below 2**63 as a read-only array."""
     return np.frombuffer(_layout(len(values), "q").pack(*values), dtype=np.int64)
 
 
@@ -60,7 +60,7 @@ def upper_median(values: Floats) -> float:
 
 
 def median_of(values: Floats) -> float:
-    """Return the median; at least one value."""
+    """Return the median of at least one value."""
     half = values.size // 2
     if values.size % 2:
         return float(_parted(values, half)[half])
@@ -69,14 +69,14 @@ def median_of(values: Floats) -> float:
 
 
 def _parted(values: Floats, places: int | tuple[int, int]) -> Floats:
-    """Do the same as `np.partition`, without its checks, which cost too much for few values."""
+    """Return the same as `np.partition`, without its checks, which are slow for few values."""
     copy = values.copy()
     copy.partition(places, axis=-1)
     return copy
 
 
 def _smoothed(values: Floats) -> Floats:
-    """Return medians of three neighbours: one point inside a stretch does not break it."""
+    """Return medians of three neighbours: one outlier does not divide a stretch."""
     if values.size < 3:
         return values
     a, b, c = values[:-2], values[1:-1], values[2:]
@@ -85,7 +85,7 @@ def _smoothed(values: Floats) -> Floats:
 
 
 def _scales(points: int) -> tuple[int, int]:
-    """Return the points in a chunk, and in the earlier window that sets the expectation."""
+    """Return the points in a chunk, and in the window before it that gives the expected value."""
     return (16, 128) if points >= 256 else (8, 64) if points >= 128 else (4, 16)
 
 
@@ -94,9 +94,9 @@ class Rise:
     """How a level is judged.
 
     Attributes:
-        share: Share above the expected value at which a value counts.
+        share: A value counts if it is above the expected value by this share.
         falls: A fall is bad: `share` then means below the expected value.
-        most: A value above it always counts.
+        most: A value above this limit always counts.
     """
 
     share: float
@@ -114,10 +114,10 @@ def level_of(
     divergence becomes the new normal.
 
     Args:
-        metric: Its name.
+        metric: The metric's name.
         steps: Steps of the points, ascending.
         values: The metric, finite; as long as `steps`.
-        rise: How it is judged.
+        rise: How the level is judged.
         new_from: Points from this step on were not seen by an earlier check.
         before: The level at the previous check, of the same stretch of training.
 
@@ -175,7 +175,7 @@ def level_of(
 
 
 def _causal_medians(values: Floats, chunk: int, window: int) -> list[float]:
-    """Return for each chunk the median of the window before it; at first of the first window.
+    """Return the median of the window before each chunk; early chunks use the first window.
 
     A window is a whole number of chunks.
     """
@@ -183,7 +183,7 @@ def _causal_medians(values: Floats, chunk: int, window: int) -> list[float]:
     if values.size <= window:
         return early
     half = window // 2
-    # Taken by their places, so these rows are a copy that may be parted as it is.
+    # `take` copies the values, so the rows can be partitioned in place.
     rows = values.take(_windows(values.size, chunk, window))
     rows.partition(half, axis=-1)
     return [*early, *rows[:, half].tolist()]
@@ -191,7 +191,7 @@ def _causal_medians(values: Floats, chunk: int, window: int) -> list[float]:
 
 @lru_cache(maxsize=16)
 def _windows(size: int, chunk: int, window: int) -> Ints:
-    """Return the places of the values in the window before each chunk; the same at most checks."""
+    """Return the indices of the window before each chunk; most checks have the same ones."""
     begins = np.arange(0, size - window, chunk)
     places = begins[:, np.newaxis] + np.arange(window)
     places.flags.writeable = False
@@ -228,13 +228,13 @@ def _expected(
 
     Args:
         seen: The values, with the sign set so that a rise is bad.
-        medians: Of the window before each chunk.
+        medians: The median of the window before each chunk.
         chunk: Points in a chunk.
         first_new: The first chunk with points that no earlier check saw.
         rise: How the level is judged.
-        noise: The metric's own, as a standard deviation.
-        before: What the previous check expected.
-        frozen: Its newest points were beyond the limit.
+        noise: The metric's own noise, as a standard deviation.
+        before: The expected value at the previous check.
+        frozen: The newest points of the previous check were beyond the limit.
     """
     held = medians[0]
     beyond = False
@@ -242,11 +242,11 @@ def _expected(
     # This runs for each chunk of each metric, so everything constant is computed before the loop.
     share, guard, growth = rise.share, NOISE_GUARD * noise, GROWTH * chunk
     most = math.inf if rise.most is None else rise.most
-    for index, (middle, mean) in enumerate(zip(medians, _chunk_medians(seen, chunk), strict=True)):
+    for index, (middle, level) in enumerate(zip(medians, _chunk_medians(seen, chunk), strict=True)):
         if before is not None and index == first_new:
             held = before if frozen else min(held, before)
             beyond = frozen
-        # Comparisons in place of `min` and `max`, whose calls would cost as much as all the rest.
+        # Calls of `min` and `max` would take as long as the rest of the loop.
         if not beyond:
             risen = held + growth * (abs(held) + noise)
             held = risen if risen < middle else middle
@@ -255,12 +255,12 @@ def _expected(
         if most < bound:
             bound = most
         bounds.append(bound)
-        beyond = mean > bound
+        beyond = level > bound
     return np.array(bounds), held
 
 
 def _longest(beyond: Flags, new_index: int) -> tuple[int, int]:
-    """Return the longest stretch that ends at or after an index, and where it ends."""
+    """Return the length and end of the longest stretch that ends at or after an index."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], beyond, [False])).astype(np.int8)))
     best, last = 0, 0
     for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
@@ -270,13 +270,13 @@ def _longest(beyond: Flags, new_index: int) -> tuple[int, int]:
 
 
 SHIFT_NEW_S, SHIFT_OLD_S, SHIFT_LOOKS_S = 300.0, 3_600.0, 75.0
-"""Practice compares 5 min with the 55 min before, and looks again about every minute."""
+"""Operating practice compares 5 min with the 55 min before, about once a minute."""
 
 SHIFT_LOOKS_MAX = 12
-"""Looks taken at one check: a quarter of an hour's worth."""
+"""Maximum number of comparisons at one check: they span a quarter of an hour."""
 
 SHIFT_OLD_MIN, SHIFT_NEW_MIN = 20, 5
-"""Points that practice asks for in the 55 min and in the 5 min."""
+"""Points that operating practice requires in the 55 min and in the 5 min."""
 
 SHIFT_KEPT_S = 6 * 3_600.0
 """After this time a shifted loss counts as normal."""
@@ -299,9 +299,9 @@ def shift_of(
         steps: Steps of the points.
         times: Seconds, ascending.
         values: The loss, finite; as long as `times`.
-        rule: When it is a shift.
-        since: 5 min that ended before were seen by an earlier check.
-        before: What that check found.
+        rule: How large a shift must be.
+        since: An earlier check has compared the windows that ended before this time.
+        before: The shift at the previous check.
 
     Returns:
         None if no window has enough points.
@@ -339,13 +339,13 @@ def _shift_at(
     old, new = values[begin:split], values[split:last]
     if old.size < SHIFT_OLD_MIN or new.size < SHIFT_NEW_MIN:
         return None
-    # At least half of it: a slow swing needs time to show its range.
+    # The older window must be at least half full: a slow swing needs time to show its range.
     if end - float(times[begin]) < old_s / 2:
         return None
-    # Robust versions of mean and deviation: otherwise a window with one minute of the shift in it
-    # would hide the shift.
+    # The median replaces the mean. One minute of the shift in the older window would move a mean
+    # and hide the shift.
     mean, lowest = median_of(old), float(new.min())
-    # An occasional swing, for example from a restarted learning rate, shows only in the deviation.
+    # An occasional swing, as after a learning rate restart, shows only in the standard deviation.
     deviation = max(TO_DEVIATION * median_of(np.abs(old - mean)), float(old.std()) / 2)
     limit = mean + max(rule.rise_min, rule.sigma * deviation)
     return Shift(
@@ -367,7 +367,7 @@ class Bins:
 
 
 BINS_MAX = 32
-"""Cadences looked back on: 5 h at 570 s."""
+"""Maximum number of cadences to look back: 5 h at 570 s."""
 
 BIN_POINTS_MIN = 3
 """Points that a cadence needs for its median, if the metric is logged that often."""
@@ -378,7 +378,7 @@ def bins_of(times: Floats, values: Floats, now: float, cadence_s: float) -> Bins
 
     Args:
         times: Seconds, ascending.
-        values: A pace: more of it is faster; finite.
+        values: The pace, finite; higher is faster.
         now: When the check was made.
         cadence_s: Length of a cadence.
     """

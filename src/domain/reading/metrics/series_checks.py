@@ -1,6 +1,6 @@
-"""A metric series without a tracker history.
+"""Builds a metric series if there is no tracker history.
 
-It is built from the newest values of earlier checks and from lines of the output.
+The series has the newest values of earlier checks and values from lines of the output.
 """
 
 import math
@@ -23,7 +23,7 @@ from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.observation import Observation
 
 CHECKS_MAX = 32
-"""Earlier checks that replace a missing history."""
+"""Maximum number of earlier checks that replace a missing history."""
 
 
 @dataclass(slots=True)
@@ -49,14 +49,15 @@ def series_of_checks(
         seen: The observation.
         newest: The newest values of this stretch, and their step if it is known.
         earlier: The earlier checks of this stretch, oldest first.
-        progress: The step that the check shows. If no metric gives a throughput, steps give it.
+        progress: The step that the check shows. Without a throughput metric, the throughput is
+            computed from steps.
     """
     stated = past.contract.detect.metrics
     shown = shown_losses(seen, instance)
     printed = any(line.loss is not None for line, _ in shown)
     names: dict[str, str] = {}
     rows: list[_Row] = []
-    loose: list[tuple[float, float]] = []
+    without_step: list[tuple[float, float]] = []
     known = [
         (one.step if one.metrics else None, one.at, one.metrics, one.losses)
         for one in earlier[-CHECKS_MAX:]
@@ -71,12 +72,12 @@ def series_of_checks(
         elif "throughput" in values:
             # A pace needs a time, and no step.
             names["throughput"] = held["throughput"]
-            loose.append((at.timestamp(), values["throughput"]))
+            without_step.append((at.timestamp(), values["throughput"]))
     for line, step in shown:
         if line.loss is not None:
             rows.append(_Row(step, np.nan, {"loss": line.loss}))
             names.setdefault("loss", "loss")
-    paces = loose
+    paces = without_step
     if "throughput" not in names and progress is not None and progress.uncertainty:
         paces = _rounded(past, instance, seen, progress)
     elif "throughput" not in names:
@@ -95,14 +96,15 @@ def _paces(
 ) -> list[tuple[float, float]]:
     """Return times and steps per second between checks, of this and earlier stretches.
 
-    The lineage's pace before a relaunch is the expected pace after it: a stretch that is slow from
-    its first step has no pace of its own to compare with. The earlier pace counts once this stretch
-    has lasted for all judged cadences. Earlier slow cadences do not belong to this stretch.
+    The lineage's pace before a relaunch is the expected pace after it. A stretch that is slow from
+    its first step has no faster pace for a comparison. Earlier paces are added only if this stretch
+    has lasted for all judged cadences. Otherwise earlier slow cadences would count as this
+    stretch's.
     """
     points = [(one.at.timestamp(), one.step) for one in earlier[-CHECKS_MAX:]]
     if progress is not None:
         points.append((seen.at.timestamp(), progress.step))
-    own = _moved(points)
+    own = _paces_between(points)
     limits, cadence_s = limits_of(past.contract), cadence_of(past.contract).total_seconds()
     judged = limits.throughput_cadences
     if len(own) < judged or own[-1][0] - own[0][0] < (judged - 1) * cadence_s:
@@ -111,11 +113,11 @@ def _paces(
     before = [one for one in past.checks if one.source and one.at < begun][-CHECKS_MAX:]
     found: list[tuple[float, float]] = []
     for _, stretch in groupby(before, key=lambda one: (one.instance, one.segment)):
-        found += _moved((one.at.timestamp(), one.step) for one in stretch)
+        found += _paces_between((one.at.timestamp(), one.step) for one in stretch)
     return [*found, *own]
 
 
-def _moved(points: Iterable[tuple[float, int | None]]) -> list[tuple[float, float]]:
+def _paces_between(points: Iterable[tuple[float, int | None]]) -> list[tuple[float, float]]:
     """Return times and steps per second between points of a stretch, if the step moved."""
     found: list[tuple[float, float]] = []
     last: tuple[float, int] | None = None
@@ -133,7 +135,7 @@ def _moved(points: Iterable[tuple[float, int | None]]) -> list[tuple[float, floa
 def _rounded(
     past: Earlier, instance: Instance, seen: Observation, progress: Progress
 ) -> list[tuple[float, float]]:
-    """Return the paces from rounded steps, if one is slow or may be fast again."""
+    """Return the slow paces from rounded steps, or rough paces while H4 is open."""
     own = instance.plan.instance
     points = [
         (one.at.timestamp(), one.step)
@@ -152,7 +154,7 @@ def _rounded(
 def _values(
     metrics: Mapping[str, float], held: Mapping[str, str], printed: bool
 ) -> dict[str, float]:
-    """Return values by role; a printed loss is kept apart from other losses.
+    """Return values by role, without a finite loss if the output prints losses.
 
     A printed loss may be a mean over steps. Next to the tracker's values it would look like a jump.
     """
@@ -214,15 +216,15 @@ def _merged(rows: list[_Row]) -> list[_Row]:
 
 
 def shown_losses(seen: Observation, instance: Instance) -> list[tuple[Line, int]]:
-    """Return the progress lines of the newest stretch whose step is exact, oldest first."""
-    own = instance.plan.resume_step or 0
+    """Return the newest stretch's progress lines with an exact step, oldest first."""
+    first_step = instance.plan.resume_step or 0
     found: list[tuple[Line, int]] = []
     for text in seen.log_lines:
         line = read_line(text)
         if line is None or line.uncertainty:
             continue
         progress = progress_of(line)
-        if progress is None or progress.step < own:
+        if progress is None or progress.step < first_step:
             continue
         if found and progress.step < found[-1][1]:
             found.clear()

@@ -1,9 +1,9 @@
 """Finds the training bars among tqdm bars that have no label.
 
 Hugging Face's `Trainer` prints such bars: `36%|███▌ | 1860/5155 [04:48<02:46, 4.15it/s]` may be
-training or an evaluation, printed in the same way. Only the maximum separates them. For training it
-is the run's final step, or the bar appears next to losses of training and not next to losses of an
-evaluation.
+training or an evaluation, printed in the same way. Only the maximum separates them. A training
+bar's maximum is the run's final step. Otherwise the bar appears next to training losses and not
+next to evaluation losses.
 """
 
 import re
@@ -26,14 +26,14 @@ _BARE = re.compile(
 count bytes and data sets count examples; both also have a label."""
 
 _CURSOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-"""What tqdm writes to draw a bar below another one."""
+"""Escape sequence that tqdm writes to draw a bar below another one."""
 
 
 @lru_cache(maxsize=8)
 def bare_maxima(
     lines: tuple[str, ...], final: Step | None, shown: Step | None = None
 ) -> frozenset[Step]:
-    """Return the maxima of the bare bars in a tail that are training's; at most two.
+    """Return the maxima of a tail's bare training bars; at most two.
 
     Args:
         lines: A log's tail, oldest first.
@@ -41,25 +41,25 @@ def bare_maxima(
         shown: The maximum that training showed in an earlier tail; `None` without one.
 
     Returns:
-        The maxima that are the final step, counted from 1 or from 0. Without one: the maximum next
-        to Hugging Face's loss lines and not next to a line of an evaluation. Without that: the
-        maximum that was shown before. If several are next to losses, the losses decide nothing: a
-        bar that may be another one's is no step.
+        The maxima that are the final step, counted from 1 or from 0. Without these, the maximum
+        next to Hugging Face's training losses and not next to an evaluation's line. Without one
+        such maximum, the maximum that was shown before. If several are next to losses, the losses
+        decide nothing, because a wrong bar gives a wrong step.
     """
     whole = "\n".join(lines)
-    # One character is looked for ten times as fast as two.
+    # A search for one character is ten times as fast as for two.
     if "%" not in whole or "%|" not in whole:
         return NO_BARS
     bars = [(step, top) for step, top in map(_bar, _pieces(lines)) if top]
-    fit = {top for _, top in bars if final is not None and top in (final, final - 1)}
-    if fit or not bars:
-        return frozenset(fit)
+    final_maxima = {top for _, top in bars if final is not None and top in (final, final - 1)}
+    if final_maxima or not bars:
+        return frozenset(final_maxima)
     # Fast bars push the losses out of a tail, so earlier results are remembered.
     return _next_to_losses(lines) or frozenset(top for _, top in bars if top == shown)
 
 
 def bars_of(past: Earlier, instance: str, lines: tuple[str, ...]) -> frozenset[Step]:
-    """Return the maxima of the bare bars in an instance's output that are training's.
+    """Return the maxima of the bare training bars in an instance's output.
 
     Args:
         past: What the run's earlier checks showed.
@@ -73,7 +73,7 @@ def bars_of(past: Earlier, instance: str, lines: tuple[str, ...]) -> frozenset[S
 
 
 def read_bare(line: str, maxima: frozenset[Step]) -> Line | None:
-    """Read the newest bare bar of a line with a training maximum, or `None`."""
+    """Read a line's newest bare training bar; `None` without one."""
     if not maxima or "%|" not in line:
         return None
     for piece in reversed(tuple(_pieces((line,)))):
@@ -91,11 +91,11 @@ def read_bare(line: str, maxima: frozenset[Step]) -> Line | None:
 
 
 def read_in(line: str, maxima: frozenset[Step]) -> Line | None:
-    """Read a line as `read_line` does, or a bare bar that is training's in its tail.
+    """Read a line as `read_line` does, or read its bare training bar.
 
     Args:
         line: One line of a tail.
-        maxima: Of that tail; see `bare_maxima`.
+        maxima: The maxima of the tail's training bars; see `bare_maxima`.
     """
     shown = read_line(line)
     if shown is not None and shown.step is not None:
@@ -106,7 +106,7 @@ def read_in(line: str, maxima: frozenset[Step]) -> Line | None:
 def is_loss_alone(shown: Line | None) -> bool:
     """Return whether a line shows a training loss without a step.
 
-    A line with only a loss may be an evaluation's, so it proves nothing.
+    A key-value line with only a loss may be from an evaluation, so it proves nothing.
     """
     alone = shown is not None and shown.phase == "training" and shown.step is None
     return alone and shown is not None and shown.format != "key_value"
@@ -116,27 +116,27 @@ def _next_to_losses(lines: tuple[str, ...]) -> frozenset[Step]:
     near: set[Step] = set()
     evaluated: set[Step] = set()
     step = top = 0
-    awaits = False
+    after_full_bar = False
     for piece in _pieces(lines):
         newer = _bar(piece)
         if newer[1]:
             step, top = newer
-            if awaits:
+            if after_full_bar:
                 near.add(top)
-            awaits = False
+            after_full_bar = False
         elif "{'" in piece and (said := read_line(piece)) and said.format == "hugging_face":
             if said.phase == "evaluation":
                 evaluated.add(top)
             elif step < top:
                 near.add(top)
             else:
-                awaits = True  # A full bar may be an evaluation's that has just ended.
+                after_full_bar = True  # It may be the bar of an evaluation that has just ended.
     near -= evaluated
     return frozenset(near) if len(near) == 1 else NO_BARS
 
 
 def _pieces(lines: Iterable[str]) -> Iterator[str]:
-    """Return the updates that overwrite each other, each on its own, oldest first."""
+    """Yield each update of bars that overwrite each other, oldest first."""
     for line in lines:
         text = line[-LINE_MAX:].replace("\0", "")
         if "\x1b" in text:

@@ -31,11 +31,11 @@ class _Alternative:
         pattern = with_any_digit(self._pattern)
         return None if pattern is None else re.compile(pattern, FLAGS)
 
-    def holds(self, line: str) -> bool:
+    def matches(self, line: str) -> bool:
         return self._found(self._search, line)
 
-    def may_hold(self, shape: str) -> bool:
-        """Return whether it may match some line of a shape."""
+    def may_match(self, shape: str) -> bool:
+        """Return whether the alternative may match a line of a shape, with some digits."""
         search = self._with_any_digit
         return search is None or self._found(search, shape)
 
@@ -45,14 +45,14 @@ class _Alternative:
 
 
 class Alternatives:
-    """The alternatives of expressions that name digits.
+    """The alternatives of expressions whose match depends on digits.
 
     Args:
-        expressions: Those that distinguish digits.
+        expressions: The expressions whose match depends on digits.
     """
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
-        """Find the texts that the expressions need, with every digit as 0."""
+        """Index the texts that the expressions need, with every digit as 0."""
         self._always: list[_Alternative] = []
         users: dict[bytes, list[tuple[bytes, _Alternative]]] = {}
         for one in expressions:
@@ -67,32 +67,34 @@ class Alternatives:
         self._finder = finder((text.decode() for text in users), Implementation.ContiguousNFA)
 
     def doubts(self, shape: str) -> tuple[Doubt, ...] | None:
-        """Return the texts by which digits can make lines of a shape match, or `None`.
+        """Return the doubts about lines of a shape: see `Doubt`.
+
+        The result is `None` if an alternative matches whatever the digits are.
 
         Args:
             shape: A line with every digit as 0.
         """
-        small = shape.lower().encode("utf-8", "replace") + b"\n"
-        found = self._finder.find_matches_as_indexes(small, overlapping=True)
+        lowered = shape.lower().encode("utf-8", "replace") + b"\n"
+        found = self._finder.find_matches_as_indexes(lowered, overlapping=True)
         routes = [(b"", one) for one in self._always]
         routes += [user for at in {literal for literal, _, _ in found} for user in self._users[at]]
         texts_by_branch: dict[_Alternative, tuple[bytes, ...]] = {}
         nothing: list[bytes] = []
         for literal, one in routes:
-            sets = [[text for text in texts if folded(text) in small] for texts in one.also]
+            sets = [[text for text in texts if folded(text) in lowered] for texts in one.also]
             if not all(sets):
                 continue
-            named = (texts for texts in ([literal], *sets) if all(map(_named, texts)))
+            named = (texts for texts in ([literal], *sets) if all(map(_names_digit, texts)))
             wanted = next(named, nothing)
             before = texts_by_branch.get(one)
             either = before is None or (before and wanted)
             texts_by_branch[one] = tuple(sorted({*(before or ()), *wanted})) if either else ()
-        left = [(one, texts) for one, texts in texts_by_branch.items() if one.may_hold(shape)]
+        left = [(one, texts) for one, texts in texts_by_branch.items() if one.may_match(shape)]
         if any(one.any_digit for one, _ in left):
             return None
-        return tuple((texts, one.holds) for one, texts in left)
+        return tuple((texts, one.matches) for one, texts in left)
 
 
-def _named(text: bytes) -> bool:
+def _names_digit(text: bytes) -> bool:
     """Return whether a text names a digit."""
     return re.search(rb"\d", text) is not None

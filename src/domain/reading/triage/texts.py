@@ -1,11 +1,10 @@
-"""Reads from a text what broke.
+"""Classifies the failure that a text shows.
 
 The result is the class, its confidence, the lines that support it, and an outlook.
 
-A signature names a cause. The strongest claim wins; of equals the first in the text wins, since the
-first failure is the cause and later ones follow from it. Lines that a guard marks as harmless are
-not read. If nothing names a cause, a text that shows a failure is `unknown` and every other is
-`benign`.
+A signature names a cause. The strongest claim wins. Of equal claims the first in the text wins,
+because later failures follow from the first. Lines that a guard marks as harmless are not read. If
+nothing names a cause, a text that shows a failure is `unknown`. Every other text is `benign`.
 """
 
 import hashlib
@@ -59,13 +58,13 @@ _EXPLAINS: dict[Label, tuple[Label, ...]] = {
     Label.CHECKPOINT_ERROR: (Label.CONFIG_ERROR, Label.DATA_ERROR, Label.CODE_BUG),
     Label.CONTROLLER_FAILURE: (Label.NETWORK,),
 }
-"""Which label, at the same strength, is the consequence of which other."""
+"""By label, the labels that are its consequences if they are as strong."""
 
 _CONFIDENCE = {
     Rank.ROOT: 0.95, Rank.SPECIFIC: 0.88, Rank.SYMPTOM: 0.75, Rank.GENERIC: 0.65, Rank.MARK: 0.5,
 }  # fmt: skip
 _UNKNOWN_CONFIDENCE = 0.6
-_GOT_OVER_CONFIDENCE = 0.3
+_TRANSIENT_CONFIDENCE = 0.3
 
 _PLACES = re.compile(
     r"\b[0-9a-f]{4}(?:[0-9a-f]{4})?:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?\b|(?:\b[a-z]+://|(?<![\w/])/)[^\s'\",;:)\]}]+|\b(?:\d{1,3}\.){3}\d{1,3}\b(?::\d+)?"
@@ -77,13 +76,13 @@ _PLACES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One line that a verdict rests on.
+    """One line that supports a verdict.
 
     Attributes:
         line: The line, at most 300 characters.
         number: Its number in the text, from 1; 0 for a fact of the context.
         rule: The signature's id.
-        also: Ids of the others that held in it.
+        also: Ids of the other signatures that matched it.
     """
 
     line: str
@@ -98,13 +97,13 @@ class Triage:
 
     Attributes:
         label: The most probable cause; `unknown` is an honest answer.
-        secondary: Other readings that are defensible, the likelier first.
-        fingerprint: The same 8 digits for the same failure; empty where nothing failed, and where
-            there was nothing to read.
+        secondary: Other possible causes, the most likely first.
+        fingerprint: 8 hex digits, the same for the same failure. Empty if nothing failed or the
+            text is empty.
         confidence: From 0 to 1: how specific the matched message is.
         rules: Ids of the signatures that decided, the deciding one first.
-        evidence: The lines, the root first.
-        outlook: Whether trying the same again makes sense; a claim apart from the cause.
+        evidence: The lines, the root cause first.
+        outlook: Whether a retry makes sense; independent of the cause.
     """
 
     label: Label
@@ -120,7 +119,7 @@ EMPTY = "text.empty"
 """The rule of a verdict on an empty text."""
 
 NOTHING_READ = Triage(Label.UNKNOWN, (), "", 0.0, (EMPTY,), (), Outlook.ASK)
-"""The verdict on an empty text: no line was read, and no failure is the same as another one."""
+"""The verdict on an empty text. It has no fingerprint, because nothing was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +128,13 @@ class Reported:
 
     Attributes:
         label: The class that it names.
-        rank: How close to the root it stands.
+        rank: How close it is to the root cause.
         number: The line's number, from 1; 0 for a fact of the context.
         rule: The signature's id.
         line: The line.
-        outlook: Whether trying the same again makes sense.
-        also: Other readings of it.
-        got_over: Training went on after it, and failed later by an error of its own.
+        outlook: Whether a retry makes sense.
+        also: Other possible causes.
+        transient: Training continued after it, and failed later by another error.
     """
 
     label: Label
@@ -151,8 +150,8 @@ class Reported:
 def verdict_of(claims: list[Reported], scanner: Scanner, context: Context | None = None) -> Triage:
     """Sum up what `reported_by` returned.
 
-    An empty text is `unknown`, unless the context shows an end that went well. An empty answer
-    never means that nothing failed.
+    An empty text is `unknown`, unless the context shows a successful end. An empty answer never
+    means that nothing failed.
     """
     if claims:
         return _verdict(claims)
@@ -162,47 +161,47 @@ def verdict_of(claims: list[Reported], scanner: Scanner, context: Context | None
 
 
 def reported_by(scanner: Scanner, context: Context | None = None) -> list[Reported]:
-    """Return the claims of the kept lines and the context, root first; none if harmless."""
+    """Return the claims of the kept lines and the context, root first; empty if harmless."""
     scanner.finish()
     claims = [_claim_of(hit) for kept in scanner.kept.values() for hit in (*kept.first, *kept.last)]
-    running = runs_away(scanner.tail.decode("utf-8", "replace"))
-    if running:
+    trend_line = runs_away(scanner.tail.decode("utf-8", "replace"))
+    if trend_line:
         outlook = OUTLOOKS[Label.NUMERICAL]
         number = scanner.lines
         claims.append(
-            Reported(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", running, outlook, ())
+            Reported(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", trend_line, outlook, ())
         )
     claims = [one for one in claims if one.rank > _harmless_up_to(context)]
     claims += [_from_fact(fact) for fact in facts_of(context)]
     if context is not None and context.planned_acts:
         claims = _without_stop(claims)
-    claims = _after_steps(claims, scanner)
+    claims = _mark_transient(claims, scanner)
     if not claims or _is_enumeration(claims, scanner):
         return []
     return _root_first(claims)
 
 
 def _harmless_up_to(context: Context | None) -> int:
-    """Return the rank up to which a text's claims are ignored, by its known end.
+    """Return the rank up to which a text's claims are ignored, given its known end.
 
     After a success they are the noise of a shutdown, unless a line names a cause.
     """
     return Rank.SYMPTOM if ended_well(context) else Rank.MARK - 1
 
 
-def _after_steps(claims: list[Reported], scanner: Scanner) -> list[Reported]:
-    """Mark failures that training survived before it failed by an error of its own."""
-    passes = [one for one in claims if one.number and may_pass(one.label)]
-    passing = {one.number for one in passes}
-    errors = [one for one in claims if one.number and one.number not in passing]
-    if not passes or not errors:
+def _mark_transient(claims: list[Reported], scanner: Scanner) -> list[Reported]:
+    """Mark failures that training survived before it failed by another error."""
+    transients = [one for one in claims if one.number and may_pass(one.label)]
+    transient_lines = {one.number for one in transients}
+    errors = [one for one in claims if one.number and one.number not in transient_lines]
+    if not transients or not errors:
         return claims
     tail = scanner.tail.decode("utf-8", "replace").removesuffix("\n").split("\n")
     ending = ending_of(tail, scanner.lines)
     ends = [one for one in errors if ending.is_end(one.number)]
     gone = [
         one
-        for one in passes
+        for one in transients
         if ending.is_transient(one.number)
         and any(is_own_error(end.label, end.rule, end.line, one.label) for end in ends)
     ]
@@ -252,12 +251,12 @@ def _claim_of(hit: Hit) -> Reported:
 
 
 def _tier(rank: Rank) -> int:
-    # A kind of error and a symptom weigh the same: the first of them in the text is the cause.
+    # A generic error and a symptom have the same weight: the first in the text is the cause.
     return {Rank.MARK: 0, Rank.GENERIC: 1, Rank.SYMPTOM: 1, Rank.SPECIFIC: 2, Rank.ROOT: 3}[rank]
 
 
 def _root_first(claims: list[Reported]) -> list[Reported]:
-    """Order claims: the strongest first, of equals the first in the text."""
+    """Order claims: the strongest first; equal claims in the order of the text."""
     claims.sort(
         key=lambda one: (
             one.transient,
@@ -302,7 +301,7 @@ def _verdict(ordered: list[Reported]) -> Triage:
 def confidence_of(root: Reported, top: list[Reported]) -> float:
     """Return how specific the matched message is, 0 to 1; less if others contradict."""
     if root.transient:
-        return _GOT_OVER_CONFIDENCE
+        return _TRANSIENT_CONFIDENCE
     if root.label is Label.UNKNOWN:
         return _UNKNOWN_CONFIDENCE
     doubt = 0.1 if any(claim.label is not root.label for claim in top) else 0.0
@@ -323,7 +322,7 @@ def _benign(scanner: Scanner) -> Triage:
 
 
 def _evidence(claims: Iterable[tuple[str, int, str]]) -> tuple[Evidence, ...]:
-    """Return each line once, in order, with the signatures that held in it."""
+    """Return each line once, in order, with the signatures that matched it."""
     rules: dict[tuple[str, int], dict[str, None]] = {}
     for line, number, rule in claims:
         rules.setdefault((line.strip()[:LINE_MAX], number), {})[rule] = None

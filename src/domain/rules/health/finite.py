@@ -27,13 +27,13 @@ def no_number(check: CheckRecorded) -> Held:
         # Without a point the answer is unknown, so an open finding stays open.
         holds = False if measured.points else None
         return Held(NOT_FINITE, "H7", Severity.ALERT, holds, "")
-    holds = any(one.new or one.finite_since < _again(one, check) for one in found)
+    holds = any(one.new or one.finite_since < _needed_to_clear(one, check) for one in found)
     first = min(found, key=lambda one: one.first_step)
     still = any(one.finite_since == 0 for one in found)
     summary = f"{first.metric} is not a finite number since step {first.first_step}"
     if not still:
         summary = f"{first.metric} was not a finite number at step {first.last_step}"
-    if _is_nowhere(check):
+    if _shows_no_step(check):
         summary = f"{first.metric} {'is' if still else 'was'} not a finite number"
     lines = tuple(_bad_line(one, check) for one in found)
     if any(_is_printed(one, check) for one in found):
@@ -41,13 +41,13 @@ def no_number(check: CheckRecorded) -> Held:
     return Held(NOT_FINITE, "H7", Severity.ALERT, holds, summary, lines)
 
 
-def _again(one: NotFinite, check: CheckRecorded) -> int:
+def _needed_to_clear(one: NotFinite, check: CheckRecorded) -> int:
     by_points = check.measured.source == "history" and not _is_gauged(one, check)
     return FINITE_AGAIN if by_points or _is_printed(one, check) else FINITE_AGAIN_CHECKS
 
 
 def _is_printed(one: NotFinite, check: CheckRecorded) -> bool:
-    """Say whether the points come from output lines, of which a check shows many."""
+    """Return whether the points come from output lines. A check shows many lines."""
     of_lines = check.measured.source == "logs" and "loss" in recognise((one.metric,))
     return one.line or of_lines
 
@@ -56,8 +56,8 @@ def _is_gauged(one: NotFinite, check: CheckRecorded) -> bool:
     return check.telemetry is not None and one.metric in check.telemetry.values
 
 
-def _is_nowhere(check: CheckRecorded) -> bool:
-    """Say whether no source shows a step: the recorded one is only the last known."""
+def _shows_no_step(check: CheckRecorded) -> bool:
+    """Return whether no source shows a step. The recorded step is then only the last known."""
     return check.progress is None and not check.measured.points
 
 
@@ -69,13 +69,13 @@ def _bad_line(one: NotFinite, check: CheckRecorded) -> str:
         if one.first_step == one.last_step
         else f"{one.count} points from step {one.first_step} to {one.last_step}"
     )
-    if _is_nowhere(check):
+    if _shows_no_step(check):
         steps = "nothing shows its step"
     return f"{one.metric} is NaN or infinite {where}: {steps}; {_since(one.finite_since)}"
 
 
 def _printed_lines(check: CheckRecorded) -> tuple[str, ...]:
-    """Return the output lines that show it, as far as the check kept them."""
+    """Return the output lines about numerical instability that the check kept."""
     said = (one.line for one in check.claims if one.label == "numerical_instability")
     return tuple(f"the output says: {line}" for line in said)[:LINES_MAX]
 
@@ -84,7 +84,8 @@ def _where(one: NotFinite, check: CheckRecorded) -> str:
     value = check.metrics.get(one.metric)
     if one.line or (_is_printed(one, check) and value is None):
         return "in the output"
-    # Two values replace a history here, and it is unknown which of them was not finite.
+    # Without a history, the tracker and the output give one value each. It is unknown which was
+    # bad.
     either = _is_printed(one, check) and value is not None and math.isfinite(value)
     return "at the tracker or in the output" if either else "at the tracker"
 

@@ -8,17 +8,17 @@ from watchkeeper.domain.values.check import Severity
 _WHERE = metrics.__name__
 
 
-def _finite(at: Looked) -> tuple[str, CheckRecorded] | None:
+def _without_nonfinite(at: Looked) -> tuple[str, CheckRecorded] | None:
     measured = at.check.measured.model_copy(update={"not_finite": ()})
     return "every value had been a number", with_facts(at.check, measured=measured)
 
 
-def _level_kept(at: Looked) -> tuple[str, CheckRecorded] | None:
+def _without_shift(at: Looked) -> tuple[str, CheckRecorded] | None:
     measured = at.check.measured.model_copy(update={"shift": None})
     return "its loss had kept its level", with_facts(at.check, measured=measured)
 
 
-def _same_losses(at: Looked) -> tuple[str, CheckRecorded] | None:
+def _without_resume(at: Looked) -> tuple[str, CheckRecorded] | None:
     measured = at.check.measured.model_copy(update={"resume": None})
     return "no losses of the same steps had been compared", with_facts(at.check, measured=measured)
 
@@ -73,7 +73,7 @@ H7 = Rule(
         Limit("detect", "router_drop", 0.999),
         Limit("detect", "sustained_steps", MANY),
     ),
-    otherwise=(_finite,),
+    otherwise=(_without_nonfinite,),
 )
 
 
@@ -96,7 +96,7 @@ H8 = Rule(
         Limit("detect", "loss_steps", MANY),
         Limit("detect", "loss_sigma", NEVER),
     ),
-    otherwise=(_level_kept,),
+    otherwise=(_without_shift,),
 )
 
 
@@ -118,5 +118,5 @@ H9 = Rule(
         Limit("detect", "resume_overlap", NEVER),
         Limit("detect", "resume_offset", NEVER),
     ),
-    otherwise=(_same_losses,),
+    otherwise=(_without_resume,),
 )

@@ -1,8 +1,8 @@
 """Repeats the stall verdict on a recorded check under other limits.
 
-A check keeps what each clock showed, since when, and over how many checks. The verdict needs no
-more unless something excuses missing steps. Of an excuse, such as a line about compiling, the check
-keeps only the outcome.
+A check keeps what each clock showed, since when, and over how many checks. The verdict needs
+nothing else, unless something excuses missing steps. A check keeps only the outcome of an excuse,
+such as a line about compiling.
 """
 
 from datetime import datetime
@@ -18,7 +18,7 @@ from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Quie
 
 _CLOCKS = ("logs", "output", "tracker", "checkpoints", "telemetry")
 
-_OF_A_STANDSTILL = frozenset({Quiet.RUN_HUNG, Quiet.MONITOR_BLIND, Quiet.NOT_JUDGED})
+_STALL_VERDICTS = frozenset({Quiet.RUN_HUNG, Quiet.MONITOR_BLIND, Quiet.NOT_JUDGED})
 """Verdicts that depend on the stall time; the others hold under any limit."""
 
 
@@ -32,7 +32,7 @@ def liveness_again(run: Run, instance: Instance, check: CheckRecorded, now: date
         now: When it was made.
     """
     live = check.liveness
-    if live.since is None or not _stood(run, instance, check):
+    if live.since is None or not _missed_a_step(run, instance, check):
         return live
     contract = contract_of(run)
     shown = {one.name: one for one in live.witnesses}
@@ -46,7 +46,7 @@ def liveness_again(run: Run, instance: Instance, check: CheckRecorded, now: date
         since=live.since,
         excused_at=live.excused_at,
         checks=live.checks,
-        # A clock that the run never had is not kept.
+        # The check does not keep a clock that the run never had.
         witnesses=tuple(
             shown.get(name, Witness(name=name, moves=Moves.SILENT)) for name in _CLOCKS
         ),
@@ -61,10 +61,10 @@ def liveness_again(run: Run, instance: Instance, check: CheckRecorded, now: date
     return live.model_copy(update={"quiet": quiet, "because": because})
 
 
-def _stood(run: Run, instance: Instance, check: CheckRecorded) -> bool:
-    """Say whether a step was due at a check and none was seen."""
+def _missed_a_step(run: Run, instance: Instance, check: CheckRecorded) -> bool:
+    """Return whether a check saw no step although a step was due."""
     state = check.job.state if check.job is not None else None
     if state not in (JobState.RUNNING, None) or not check.liveness.witnesses:
         return False
     asked = end_asked(run, instance.plan.instance)
-    return check.liveness.quiet in _OF_A_STANDSTILL and not asked
+    return check.liveness.quiet in _STALL_VERDICTS and not asked

@@ -26,9 +26,9 @@ class Scene:
         tracker: The fresh facts of the tracker.
         shown: The newest progress of the output, if the output is fresh.
         losses: The newest progress lines of the output with a finite loss, newest first.
-        printed: Steps by which the output advanced since then; none if it did not advance or was
+        printed: Steps by which the output advanced since then; `None` if it did not advance or was
             not seen before.
-        had: The highest step of earlier instances; none for a first one.
+        had: The highest step of earlier instances; `None` for the first instance.
         attempts: Failed attempts that the orchestrator reports.
         stopping: A stop was requested.
     """
@@ -55,4 +55,4 @@ class Scene:
 
 
 SourceResult = str | bool | None
-"""The result of a comparison: a sentence for a misfit, false for a fit, none if unknown."""
+"""The result of a comparison: a sentence if it fails, `False` if it fits, `None` if unknown."""

@@ -29,13 +29,13 @@ from watchkeeper.domain.values.contract.contract import Lane
 from watchkeeper.domain.values.observation.observation import StandingWaiver
 
 PEOPLE = "people"
-"""The name of the one stream."""
+"""Name of the stream with the standing waivers of all runs."""
 
 STANDING_RULES: Mapping[str, frozenset[Lane]] = MappingProxyType(
-    # Costly or published runs are approved plan by plan.
+    # Each plan of a costly or published run needs its own approval.
     {"L11": frozenset({Lane.CANARY, Lane.ORDINARY})}
 )
-"""Launch rules that may be waived ahead, by lane; a person looks at every other block."""
+"""Launch rules that may be waived in advance, with their lanes. A person reviews other blocks."""
 
 STANDING_LIFE_MAX = timedelta(days=180)
 """Longest and default life of a standing waiver; then somebody reviews it."""
@@ -43,11 +43,11 @@ STANDING_LIFE_MAX = timedelta(days=180)
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The state that belongs to no single run, folded from its stream.
+    """The state that belongs to no single run, folded from the stream.
 
     Attributes:
         waivers: All waivers granted and not revoked, by name.
-        granted: How many were ever granted, which numbers the next one.
+        granted: Number of waivers ever granted. It gives the next waiver's number.
         attempts: When each refused attempt was recorded last, by actor, command and target.
     """
 
@@ -59,7 +59,7 @@ class People:
 
 def evolve_people(people: People, event: Event) -> People:
     """Apply one event of the stream."""
-    now = replace(people, version=event.version)
+    updated = replace(people, version=event.version)
     match event.data:
         case StandingWaiverGranted() as data:
             made = StandingWaiver(
@@ -72,17 +72,17 @@ def evolve_people(people: People, event: Event) -> People:
                 until=data.until,
             )
             waivers = {**people.waivers, data.waiver: made}
-            return replace(now, waivers=waivers, granted=people.granted + 1)
+            return replace(updated, waivers=waivers, granted=people.granted + 1)
         case StandingWaiverRevoked(waiver=name):
-            left = {known: one for known, one in people.waivers.items() if known != name}
-            return replace(now, waivers=left)
+            remaining = {known: one for known, one in people.waivers.items() if known != name}
+            return replace(updated, waivers=remaining)
         case StandingAttemptRefused() as data:
             key = attempt_key(data.principal, data.command, data.target)
             since = event.at - ATTEMPT_AGAIN
             kept = {known: at for known, at in people.attempts.items() if at > since}
-            return replace(now, attempts={**kept, key: event.at})
+            return replace(updated, attempts={**kept, key: event.at})
         case _:
-            return now
+            return updated
 
 
 def decide_people(

@@ -27,11 +27,11 @@ LACKS_NEVER_WAIVED: Mapping[str, str] = MappingProxyType(
         "seal tag": "a tag that others hold already is never moved",
     }
 )
-"""Lacks of a seal that cannot be waived, each with the reason; a consent waives others."""
+"""Missing seal items that cannot be waived, each with the reason. A consent waives other items."""
 
 
 def block_text(finding: GateFinding) -> str:
-    """Return the text of a block, which a waiver names."""
+    """Return the text of a blocking finding, by which a waiver names it."""
     return f"{finding.subject}: {finding.says}"
 
 
@@ -65,9 +65,10 @@ def _waived(finding: GateFinding, waivers: tuple[Waiver, ...]) -> GateFinding:
 
 
 def lack_named(missing: Iterable[str], name: str) -> str:
-    """Return a lack of a seal by its name, such as `tracker state`; empty if there is none.
+    """Return the missing seal item with a name, such as `tracker state`; empty without one.
 
-    A name is the part before the colon, in any case, with spaces or hyphens, or the whole text.
+    The name is the whole text, or the part before the colon. Case does not matter, and a hyphen
+    counts as a space.
     """
     wanted = _plain(name)
     for lack in missing:
@@ -81,6 +82,6 @@ def _plain(name: str) -> str:
 
 
 def lack_never_waived(lack: str) -> str:
-    """Return why a lack cannot be waived; empty if a human may waive it."""
+    """Return why a missing seal item cannot be waived; empty if a human may waive it."""
     name = lack.partition(":")[0]
     return next((why for never, why in LACKS_NEVER_WAIVED.items() if name.startswith(never)), "")

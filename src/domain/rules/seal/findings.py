@@ -19,8 +19,8 @@ def artefacts_at_seal(run: Run, blocked: SealBlocked | None, now: datetime) -> l
 
     Args:
         run: The run that is to be sealed.
-        blocked: What blocks the seal; none if nothing does.
-        now: The time of the verification: an act may expect the finding.
+        blocked: What blocks the seal; `None` if nothing does.
+        now: The time of the verification. A planned act may expect the finding then.
     """
     if not isinstance(run.phase, Finished):
         return []  # A stopped run did not succeed.

@@ -130,7 +130,7 @@ def summarise(
     liveness = liveness_of(run, instance, check, seen, tail, command.now)
     check = check.model_copy(update={"liveness": liveness})
     answers = answers_at(run, instance, check, command.now)
-    # Findings of this check count, so that none opens under a check that says healthy. After an end
+    # Findings of this check count. Otherwise a finding could open at a healthy check. After an end
     # no finding opens; the next instance is judged from scratch.
     over = isinstance(run.phase, Interrupted)
     open_kinds = _open_kinds(
@@ -180,7 +180,7 @@ def _metrics(
     logged = latest_metrics(earlier_of(run), seen, tracker)
     if logged or tracker is not None:
         return kept_metrics(logged)
-    # An offline tracker buffers for as long as the run lives: the output has the newest loss.
+    # An offline tracker buffers its data until the run ends, so the output has the newest loss.
     offline = contract_of(run).tracker.mode == "offline"
     shown = tail.progress if offline else None
     return {"loss": shown.loss} if shown is not None and shown.loss is not None else {}
@@ -208,7 +208,7 @@ def _progress(
     if shown is None or (tracked is not None and tracked >= shown.step - shown.uncertainty):
         assert tracked is not None, "one of the two shows a step"
         return Progress(step=tracked, source="tracker")
-    # In catch-up after a resume the tracker may be silent: live progress lines suffice.
+    # During catch-up after a resume the tracker may be silent, so progress lines are enough.
     return Progress(step=shown.step, uncertainty=shown.uncertainty, source="logs", doubt=doubt)
 
 
@@ -222,7 +222,8 @@ def _checkpoints(
     usable = [c for c in here if c.complete and not is_rejected(run, c)]
     done = sorted(usable, key=lambda c: c.step)
     half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
-    # Older than all checkpoints of a full state: validated before, and would be validated for ever.
+    # A full state keeps only the newest checkpoints. Older ones were validated before. Without this
+    # limit they would be validated again at each check.
     full = len(run.checkpoints.validated) >= CHECKPOINTS_KEPT
     oldest = min(run.checkpoints.validated) if full else -1
     # A validated checkpoint is checked again if its metadata now names another step.
@@ -248,9 +249,9 @@ def _health(
     if job is None:
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
         # Without evidence the run cannot be called healthy either.
-        said = Health.DEGRADED if worse else Health.UNKNOWN
+        lowered = Health.DEGRADED if worse else Health.UNKNOWN
         was_well = run.health.verdict is Health.HEALTHY or is_recovering(run)
-        health = said if (worse or blind) and was_well else run.health.verdict
+        health = lowered if (worse or blind) and was_well else run.health.verdict
         return health, f"orchestrator unavailable: {reason}"
     match job.state:
         case JobState.SUCCEEDED:

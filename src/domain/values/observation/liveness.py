@@ -1,4 +1,4 @@
-"""Which of a run's clocks moved at a check, and why none did."""
+"""Which of a run's clocks moved at a check, or why no clock moved."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -10,7 +10,7 @@ from watchkeeper.domain.values.observation.sources import TrainingPhase
 
 
 class Moves(StrEnum):
-    """What one clock shows since the check before."""
+    """What one clock shows since the previous check."""
 
     MOVED = "moved"
     STOOD = "stood"
@@ -25,15 +25,16 @@ class Witness(Value):
     Attributes:
         name: `logs` for the steps in the output, `output` for the output itself, `tracker`,
             `checkpoints` or `telemetry`.
-        moves: `moved`, or `stood` where it answered and shows the same; `too_soon` where it could
-            not show a change yet; `catching_up` where a tracker shows nothing below the step that
-            it has had; `silent` where it gave no answer.
+        moves: `moved`; `stood` if the clock answered without a change; `too_soon` if no change was
+            possible yet; `catching_up` if a tracker shows nothing below its highest earlier step;
+            `silent` without an answer.
         step: The newest step that it showed; kept while it is silent.
-        uncertainty: Steps either way.
-        mark: What else must change when it moves, such as a digest of the output's tail.
-        since: When it was first seen to show this.
-        checks: Checks in a row at which it did not move.
-        why: Why it is silent or cannot tell; empty where its steps say it all.
+        uncertainty: Largest error of the step, in both directions.
+        mark: Another value that changes when the clock moves, such as a digest of the output's
+            tail.
+        since: When it first showed this.
+        checks: Number of checks in a row at which it did not move.
+        why: Why it is silent or shows nothing yet; empty if its steps explain it.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Witness(Value):
 
 
 class Quiet(StrEnum):
-    """Why nothing is heard of a run, or not everything."""
+    """Why all or some clocks of a run do not move."""
 
     MOVING = "moving"
     TRACKER_SILENT = "tracker_silent"
@@ -60,20 +61,21 @@ class Quiet(StrEnum):
 
 
 class Liveness(Value):
-    """What independent witnesses say about whether a run moves.
+    """What independent clocks show about whether a run moves.
 
     Attributes:
-        phase: Where training is; none while nobody can tell.
-        phase_since: When that began.
-        quiet: The verdict; empty where it is too soon for one, or nothing runs.
-        because: Why, in one sentence.
-        since: When a step was last seen to come; the start of the phase while none came.
-        checks: Checks in a row at which no step was seen to come, though one might have.
-        witnesses: The clocks, at most 5; without `telemetry` where the run has never had gauges.
-        rate: Steps in a second, by the newest two different steps of one clock.
-        excused_at: When a planned act last expected the standstill: it is counted from there.
-        unseen_s: Seconds in which steps came beyond all that the tracker showed, since it last
-            moved; at most two cadences for each check, and nothing while no step came.
+        phase: The phase of training; `None` while it is unknown.
+        phase_since: When the phase began.
+        quiet: The verdict; empty if it is too soon, or if nothing runs.
+        because: The reason for the verdict, in one sentence.
+        since: When a new step was last seen; before the first one, the start of the phase.
+        checks: Number of checks in a row without a new step, although one was possible.
+        witnesses: The clocks, at most 5; without `telemetry` if the run has never had gauges.
+        rate: Steps per second, from the newest two different steps of one clock.
+        excused_at: When a planned act last expected the standstill. The standstill is counted from
+            this time.
+        unseen_s: Seconds since the tracker last moved in which other clocks showed newer steps.
+            Each check adds at most two cadences, and nothing without a new step.
     """
 
     phase: TrainingPhase | None = None

@@ -28,7 +28,7 @@ _LETTERS = {"B": Verdict.BLOCK, "w": Verdict.WARN, "-": Verdict.PASS}
 
 
 _TABLE = {
-    # Rule: missing, inferred; in each hero, daily, canary, ordinary.
+    # By rule: verdicts for a missing and for an inferred value, in the order of `_LANES`.
     "L1": ("BBBB", "BBBB"),
     "L2": ("BBBB", "BBww"),
     "L3": ("w---", "w---"),
@@ -57,7 +57,7 @@ LANE_TABLE: Mapping[tuple[Lane, str, str], Verdict] = MappingProxyType(
         for column, lane in enumerate(_LANES)
     }
 )
-"""By lane, rule and provenance."""
+"""The verdict, by lane, rule and provenance."""
 
 
 def verdict_on(lane: Lane, rule: str, provenance: Literal["missing", "inferred"]) -> Verdict:
@@ -81,7 +81,7 @@ class Prior:
     Attributes:
         config: Its launched configuration, flattened; empty if none was read.
         patch: The uncommitted changes at its launch; empty for a clean tree.
-        patch_kept: SHA-256 of that patch under `evidence/`; empty where it was not kept.
+        patch_kept: SHA-256 of this patch under `evidence/`; empty if it was not kept.
     """
 
     contract: Contract
@@ -97,13 +97,13 @@ class Gate:
 
     Attributes:
         approvals: The approvals of the run.
-        launcher: The requester of the first launch; none for a relaunch.
-        prior: The previous instance; none for the first.
+        launcher: The requester of the first launch; `None` for a relaunch.
+        prior: The previous instance; `None` for the first one.
         consents: Humans' permissions for guarded actions.
         now: The time for the expiry of consents; without it no consent counts.
         waivers: The waivers in force now, including standing waivers.
         adopts: The job already runs, so its output and its id exist.
-        fix: The commit of a small fix that the approval was widened to (R5); empty for none.
+        fix: The commit of a small fix that the approval also covers (R5); empty without one.
     """
 
     contract: Contract
@@ -125,10 +125,10 @@ class Gate:
 
 
 def covering_approval(approvals: tuple[Approval, ...], plan: LaunchPlan) -> Approval | None:
-    """Return the approval that covers a plan: its own, or that of a matching earlier plan.
+    """Return the approval of a plan, or of an earlier plan with the same identity.
 
-    The first instance needs its own; a relaunch keeps run id, tracker id, output root and command.
-    A revoked approval covers nothing.
+    The first instance needs its own approval. An approval covers a relaunch that keeps run id,
+    tracker id, output root and command. A revoked approval covers nothing.
     """
     for approval in reversed(approvals):
         if approval.revoked:
@@ -150,7 +150,7 @@ def is_allowed(
 
 
 def consent_to(gate: Gate, action: str, target: str) -> Consent | None:
-    """Return a live consent to one action on one target, or none."""
+    """Return a live consent to one action on one target, or `None`."""
     for consent in gate.consents:
         live = gate.now is not None and is_live(consent, gate.now)
         if live and consent.action == action and consent.target == target:
@@ -164,14 +164,14 @@ def passed(
     says: str,
     provenance: Literal["stated", "inferred", "missing"] = "stated",
 ) -> GateFinding:
-    """Return that a rule holds."""
+    """Return a finding that a rule holds."""
     return GateFinding(
         rule=rule, verdict=Verdict.PASS, provenance=provenance, subject=subject, says=says
     )
 
 
 def warned(rule: str, subject: str, says: str, fix: str) -> GateFinding:
-    """Return that a rule holds, with a warning for a person."""
+    """Return a finding that a rule holds, with a warning for a person."""
     return GateFinding(
         rule=rule,
         verdict=Verdict.WARN,
@@ -183,7 +183,7 @@ def warned(rule: str, subject: str, says: str, fix: str) -> GateFinding:
 
 
 def blocked(rule: str, subject: str, says: str, fix: str) -> GateFinding:
-    """Return that a stated value breaks a rule, whatever the lane."""
+    """Return a finding that a stated value breaks a rule, in any lane."""
     return GateFinding(
         rule=rule,
         verdict=Verdict.BLOCK,
@@ -195,12 +195,12 @@ def blocked(rule: str, subject: str, says: str, fix: str) -> GateFinding:
 
 
 def missing(gate: Gate, rule: str, subject: str, says: str, fix: str) -> GateFinding:
-    """Return that a value is missing; the lane says what that means."""
+    """Return a finding that a value is missing; the lane decides the verdict."""
     return _by_lane(gate, rule, "missing", (subject, says, fix))
 
 
 def inferred(gate: Gate, rule: str, subject: str, says: str, fix: str) -> GateFinding:
-    """Return that a value was inferred; the lane says what that means."""
+    """Return a finding that a value was inferred; the lane decides the verdict."""
     return _by_lane(gate, rule, "inferred", (subject, says, fix))
 
 
@@ -220,7 +220,7 @@ def _by_lane(
 
 
 def unknown_source(gate: Gate, rule: str, subject: str, source: str) -> GateFinding | None:
-    """Return a block if a source gave no answer; none if it answered."""
+    """Return a block if a source gave no answer; `None` if it answered."""
     reading = gate_reading_of(gate.facts, source)
     if reading.state is SourceState.FRESH:
         return None
@@ -228,13 +228,13 @@ def unknown_source(gate: Gate, rule: str, subject: str, source: str) -> GateFind
 
 
 def unanswered(rule: str, subject: str, reason: str, fix: str = TRY_AGAIN) -> GateFinding:
-    """Return a block for a missing answer, whatever the lane."""
+    """Return a block for a missing answer, in any lane."""
     finding = blocked(rule, subject, f"{UNKNOWN_SOURCE}: {reason}", fix)
     return finding.model_copy(update={"provenance": "missing"})
 
 
 def asked(gate: Gate, source: str) -> Reading | None:
-    """Return how a source answered; none if it was not queried, as in older facts."""
+    """Return how a source answered; `None` if it was not queried, as in older facts."""
     return next((one for one in gate.facts.readings if one.source == source), None)
 
 
@@ -248,9 +248,9 @@ class LaunchRule(Rule):
     """A rule that each launch must pass.
 
     Attributes:
-        test: Returns its finding.
-        pauses: Its subject is code lineage, output identity or checkpoint policy: a launch of which
-            that is unclear pauses (L16).
+        test: Returns the rule's finding.
+        pauses: The rule is about code lineage, output identity or checkpoint policy. A launch
+            pauses while one of these is unclear (L16).
     """
 
     test: Callable[[Gate], GateFinding]

@@ -22,7 +22,7 @@ from watchkeeper.domain.values.secrets.scrubbing import find_secrets, has_mark, 
 
 
 def secret_places(contract: Contract) -> tuple[str, ...]:
-    """Name each place of a contract that holds a literal secret, such as `command[3]`."""
+    """Return each place of a contract with a literal secret, such as `command[3]`."""
     texts = {f"command[{n}]": text for n, text in enumerate(contract.command)}
     texts |= {f"env.{name}": value for name, value in contract.env.items()}
     texts |= {
@@ -74,19 +74,21 @@ def l7(gate: Gate) -> GateFinding:
     if is_progress_bar(final.source):
         fix = "resolve it from the launched config or code; progress bars round"
         return blocked("L7", "final step", f"{final.value} is taken from a progress bar", fix)
-    shown = option_value(gate.contract.command, final.source)
-    if shown is not None and shown != str(final.value):
+    in_command = option_value(gate.contract.command, final.source)
+    if in_command is not None and in_command != str(final.value):
         fix = "make the command and final_step.value agree"
-        says = f"the contract says {final.value}, {final.source} in the command says {shown}"
+        says = f"the contract says {final.value}, {final.source} in the command says {in_command}"
         return blocked("L7", "final step", says, fix)
-    silence = config_silence(gate)
-    if silence and shown is None:
+    no_config = config_silence(gate)
+    if no_config and in_command is None:
         fix = "try again when the configuration can be read"
-        return missing(gate, "L7", "final step", silence, fix)
-    read = gate.facts.config.get(final.source)
-    if read is not None and read != str(final.value):
+        return missing(gate, "L7", "final step", no_config, fix)
+    in_config = gate.facts.config.get(final.source)
+    if in_config is not None and in_config != str(final.value):
         fix = "make the configuration and final_step.value agree"
-        says = f"the contract says {final.value}, {final.source} in the configuration says {read}"
+        says = (
+            f"the contract says {final.value}, {final.source} in the configuration says {in_config}"
+        )
         return blocked("L7", "final step", says, fix)
     if source_is_nowhere(gate.contract, gate.facts.config, final.source):
         fix = "name the configuration's own key, or the line of code that says so"
