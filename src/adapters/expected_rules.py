@@ -11,10 +11,10 @@ _TITLES = {RULES[rule].title: rule for rule in EXPECTABLE}
 
 
 def not_expectable(names: Iterable[str]) -> list[tuple[int, str]]:
-    """Return the names that are no detector's rule, and so would expect nothing.
+    """Return the names that are not the rule of a detector, so that they would have no effect.
 
     Returns:
-        The place of each, and what was expected there, with the rules that may be meant.
+        For each its position, and a message with similar rules.
     """
     return [
         (place, _expectation(name)) for place, name in enumerate(names) if name not in EXPECTABLE
@@ -22,7 +22,7 @@ def not_expectable(names: Iterable[str]) -> list[tuple[int, str]]:
 
 
 def _expectation(name: str) -> str:
-    """Return what was expected, and the nearest rules.
+    """Return a message with what was expected and the most similar rules.
 
     >>> [_expectation(name).partition("; ")[2] for name in ("H33", "not_training")]
     ['did you mean H3?', 'did you mean H3?']
@@ -30,9 +30,9 @@ def _expectation(name: str) -> str:
     'docs/reference/rules.md lists them'
     """
     expected = f"a rule of a detector, {EXPECTABLE[0]} to {EXPECTABLE[-1]}"
-    numbered = [_NAMES[near] for near in near_names(name.strip(), _NAMES)]
-    titled = near_names(name.replace("_", " ").strip(), _TITLES)
-    near = numbered or [_TITLES[title] for title in titled]
+    by_id = [_NAMES[near] for near in near_names(name.strip(), _NAMES)]
+    by_title = near_names(name.replace("_", " ").strip(), _TITLES)
+    near = by_id or [_TITLES[title] for title in by_title]
     if not near:
         return f"{expected}; docs/reference/rules.md lists them"
     return f"{expected}; did you mean {' or '.join(near)}?"

@@ -1,4 +1,4 @@
-"""A file of messages in Pub/Sub's REST form, written by a person or program."""
+"""Reads a file of messages in Pub/Sub's REST form, by a person or a program."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ from watchkeeper.domain.values.json_text import parse_json
 from watchkeeper.domain.values.observation.signals import Delivery
 
 BY_HAND = "by hand"
-"""The transport's name for a message that names no subscription."""
+"""The transport of a message that names no subscription."""
 
 MESSAGE_FORM = (
     '{"message": {"data": "<base64>", "attributes": {"name": "text"}, "messageId": "1", '
@@ -21,7 +21,7 @@ MESSAGE_FORM = (
 )
 
 
-class _Wrong(Exception):
+class _Malformed(Exception):
     """A malformed message: field, value found, and value expected."""
 
     def __init__(self, field: str, found: object, expected: str) -> None:
@@ -34,11 +34,11 @@ def read_messages(text: str, file: str, received_at: datetime) -> list[Delivery]
 
     Args:
         text: What the file holds.
-        file: Its name, for errors and as the id of messages without one.
+        file: The file's name, for errors and for the id of messages without an id.
         received_at: Now.
 
     Raises:
-        BadInput: Something is no message; every such place is named, and nothing is returned.
+        BadInput: Some parts are not messages. All of them are named, and nothing is returned.
     """
     found: list[Delivery] = []
     problems: list[Problem] = []
@@ -48,9 +48,9 @@ def read_messages(text: str, file: str, received_at: datetime) -> list[Delivery]
             continue
         try:
             found.append(_delivery(document, f"{file}:{line or 1}", received_at))
-        except _Wrong as error:
-            field, was, expected = error.problem
-            problems.append(Problem(file, line, field, shown(was, [field]), expected))
+        except _Malformed as error:
+            field, value, expected = error.problem
+            problems.append(Problem(file, line, field, shown(value, [field]), expected))
     if not found and not problems:
         problems.append(Problem(file, None, "", "it has no message", f"such as {MESSAGE_FORM}"))
     if problems:
@@ -79,19 +79,21 @@ def _documents(text: str, file: str) -> Iterator[tuple[int | None, JsonValue | P
 
 def _delivery(document: JsonValue, place: str, received_at: datetime) -> Delivery:
     if not isinstance(document, dict):
-        raise _Wrong("message", document, f"an object such as {MESSAGE_FORM}")
+        raise _Malformed("message", document, f"an object such as {MESSAGE_FORM}")
     message = document.get("message", document)
     if not isinstance(message, dict) or not ({"data", "attributes"} & message.keys()):
-        raise _Wrong("message", message, f"data or attributes, such as {MESSAGE_FORM}")
+        raise _Malformed("message", message, f"data or attributes, such as {MESSAGE_FORM}")
     attributes = message.get("attributes") or {}
     if not isinstance(attributes, dict):
-        raise _Wrong("attributes", attributes, "an object of texts")
+        raise _Malformed("attributes", attributes, "an object of texts")
     attempt = document.get("deliveryAttempt")
-    # Anything but the data, which is base64: JSON may hold lone surrogates, UTF-8 may not.
-    around: JsonValue = {**document, "message": {**message, "data": None}}
-    if not _is_whole(around):
-        raise _Wrong(
-            "message", json.dumps(around), ("complete characters, without half of a surrogate pair")
+    # JSON may hold lone surrogates, which UTF-8 cannot. The data is base64, so it needs no check.
+    without_data: JsonValue = {**document, "message": {**message, "data": None}}
+    if not _is_whole(without_data):
+        raise _Malformed(
+            "message",
+            json.dumps(without_data),
+            ("complete characters, without half of a surrogate pair"),
         )
     return Delivery(
         transport=_text(document, ("subscription",)) or BY_HAND,
@@ -114,7 +116,7 @@ def _is_whole(value: JsonValue) -> bool:
 
 def _attribute(name: str, value: JsonValue) -> str:
     if not isinstance(value, str):
-        raise _Wrong(f"attributes.{name}", value, "a text")
+        raise _Malformed(f"attributes.{name}", value, "a text")
     return value
 
 
@@ -124,7 +126,7 @@ def _text(document: dict[str, JsonValue], names: tuple[str, ...]) -> str:
         if value is None:
             continue
         if not isinstance(value, str | int):
-            raise _Wrong(name, value, "a text")
+            raise _Malformed(name, value, "a text")
         return str(value)
     return ""
 
@@ -133,11 +135,11 @@ def _data(value: JsonValue) -> bytes:
     if value is None:
         return b""
     if not isinstance(value, str):
-        raise _Wrong("data", value, "the message's bytes in base64, as a text")
+        raise _Malformed("data", value, "the message's bytes in base64, as a text")
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error as error:
-        raise _Wrong("data", value, f"the message's bytes in base64 ({error})") from error
+        raise _Malformed("data", value, f"the message's bytes in base64 ({error})") from error
 
 
 def _time(text: str) -> datetime | None:
@@ -147,4 +149,4 @@ def _time(text: str) -> datetime | None:
         parsed = datetime.fromisoformat(text)
         return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
-        raise _Wrong("publishTime", text, "a time such as 2026-11-21T04:00:00Z") from error
+        raise _Malformed("publishTime", text, "a time such as 2026-11-21T04:00:00Z") from error

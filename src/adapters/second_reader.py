@@ -1,8 +1,8 @@
 """Runs a second reader: a program that reads one JSON question and answers it.
 
 It reads the question from standard input and writes `{"hypotheses": ["...", ...]}` to standard
-output. It runs without a shell and gets no log. An answer with a key that would name an act is
-refused as a whole.
+output. It runs without a shell and gets no log. An answer with any other key is refused
+as a whole, so it cannot name an act.
 """
 
 import json
@@ -25,14 +25,14 @@ ANSWER_MAX = 64 * 1024
 
 LIMIT_DEFAULT = "20s"
 LIMIT_MIN, LIMIT_MAX = timedelta(seconds=1), timedelta(seconds=25)
-"""Below the 30 s that a stopping watch waits for work in progress."""
+"""The range of the time limit. A watch that stops waits 30 s for work in progress."""
 
 _KEY = "hypotheses"
-_STDERR_SHOWN = 120
+_STDERR_CHARACTERS = 120
 
 
 class ReaderMistake(Exception):
-    """A setting of the second reader cannot be taken. The message says what to do."""
+    """A setting of the second reader is invalid. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class ProgramReader:
     """Asks a program.
 
     Attributes:
-        command: The argument vector; its first part is found already.
-        limit: After this it is killed.
-        env: Its whole environment, so that it has the key of its model.
+        command: The argument vector; its first part is the full path of the program.
+        limit: The time after which the program is killed.
+        env: The whole environment of the program. It may hold the API key of a model.
     """
 
     command: tuple[str, ...]
@@ -51,7 +51,7 @@ class ProgramReader:
 
     @property
     def source(self) -> str:
-        """The program's name, and its script's; other arguments may be private."""
+        """The names of the program and its script; other arguments may be private."""
         script = [word for word in self.command[1:2] if Path(word).is_file()]
         return " ".join(word.rpartition("/")[2] for word in (self.command[0], *script))[:100]
 
@@ -65,9 +65,9 @@ class ProgramReader:
         name = "second reader"
         ended = run_limited(name, self.command, env=self.env, text=text, limit=self.limit)
         if ended.code != 0:
-            said = " ".join(ended.err.strip().rpartition("\n")[2].split())[:_STDERR_SHOWN]
+            last_line = " ".join(ended.err.strip().rpartition("\n")[2].split())[:_STDERR_CHARACTERS]
             raise Unavailable(
-                name, (f"it ended with code {ended.code}: {said or 'without a reason'}")
+                name, (f"it ended with code {ended.code}: {last_line or 'without a reason'}")
             )
         return _hypotheses(name, ended.out)
 
@@ -83,19 +83,21 @@ def _hypotheses(name: str, said: str) -> tuple[str, ...]:
     if not isinstance(answer, dict):
         raise Unavailable(name, f"its answer is not an object; {expected}")
     found = cast("dict[str, object]", answer)
-    more = sorted(key for key in found if key != _KEY)
-    if more:
-        named = ", ".join(json.dumps(key[:40]) for key in more[:3])
-        raise Unavailable(name, f"it named {named}, but only hypotheses are allowed; {expected}")
+    other_keys = sorted(key for key in found if key != _KEY)
+    if other_keys:
+        shown_keys = ", ".join(json.dumps(key[:40]) for key in other_keys[:3])
+        raise Unavailable(
+            name, f"it named {shown_keys}, but only hypotheses are allowed; {expected}"
+        )
     listed = found.get(_KEY)
     if not isinstance(listed, list):
         raise Unavailable(name, f"its answer has no list of hypotheses; {expected}")
     guesses = cast("list[object]", listed)
-    texts = [one for one in guesses if isinstance(one, str)]
+    texts = [guess for guess in guesses if isinstance(guess, str)]
     if len(texts) != len(guesses):
         raise Unavailable(name, f"a hypothesis is not text; {expected}")
-    # Half of a pair, as JSON may write it, is no text that can be stored.
-    return tuple(one.encode(errors="replace").decode() for one in texts)
+    # JSON may hold half of a surrogate pair, which cannot be stored.
+    return tuple(guess.encode(errors="replace").decode() for guess in texts)
 
 
 def program_reader(command: str, limit: str, env: Mapping[str, str]) -> ProgramReader | None:
@@ -107,7 +109,7 @@ def program_reader(command: str, limit: str, env: Mapping[str, str]) -> ProgramR
         env: The environment, passed to it as a whole.
 
     Raises:
-        ReaderMistake: A setting cannot be taken; the message begins with its name.
+        ReaderMistake: A setting is invalid; the message begins with its name.
     """
     if not command.strip():
         return None

@@ -18,13 +18,13 @@ from watchkeeper.ports.sources import Unavailable
 from watchkeeper.services import time_limit
 
 SIZES_LIMIT = timedelta(seconds=20)
-"""Time limit for all sizes of one `checkpoints`: longer than a user waits without feedback."""
+"""Time limit for all sizes of one `checkpoints` command."""
 
 GRACE = timedelta(seconds=2)
 """Extra time for the page in progress at the limit, so that its count is not lost."""
 
 OBJECTS_MAX = 200_000
-"""Objects counted of one checkpoint."""
+"""The most objects that are counted for one checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Size:
     Attributes:
         size_bytes: Sum over the objects counted.
         objects: How many were counted.
-        cut: Why not all were counted, so that both are too small; empty when they were.
+        cut: Why both numbers are incomplete; empty if all objects were counted.
     """
 
     size_bytes: int = 0
@@ -42,8 +42,8 @@ class Size:
     cut: str = ""
 
 
-_WAITING = "not computed within the time limit"
-_LATE = "not fully computed within the time limit"
+_NOT_COUNTED = "not computed within the time limit"
+_PARTLY_COUNTED = "not fully computed within the time limit"
 
 
 @dataclass(slots=True)
@@ -61,30 +61,30 @@ class _Counts:
 def measure(
     paths: Sequence[str], *, limit: timedelta = SIZES_LIMIT, objects_max: int = OBJECTS_MAX
 ) -> list[Size]:
-    """Return the sizes of checkpoints in the order of their paths, some of them perhaps cut.
+    """Return the sizes of checkpoints in the order of `paths`; some may be incomplete.
 
-    Never raises for a store: what it refuses or is too slow for is a cut size with the reason.
+    Errors and delays of a store raise nothing: the size is then incomplete, with the reason.
 
     Args:
         paths: Folders of checkpoints.
         limit: How long all may take together.
         objects_max: How many objects of each are counted.
     """
-    counts = _Counts({path: Size(cut=_WAITING) for path in paths})
+    counts = _Counts({path: Size(cut=_NOT_COUNTED) for path in paths})
     filesystems = Filesystems(limit)
     deadline = clock.Deadline.after(limit)
 
     def count(path: str) -> None:
-        counts.put(path, _counted(filesystems, path, deadline, objects_max, counts))
+        counts.put(path, _count_objects(filesystems, path, deadline, objects_max, counts))
 
-    # For a store that hangs, the uncounted checkpoints show it.
+    # If a store hangs, its checkpoints keep the size that says so.
     with contextlib.suppress(Unavailable):
         time_limit.call("sizes of checkpoints", limit + GRACE, for_each, count, paths)
     with counts.lock:
         return [counts.by_path[path] for path in paths]
 
 
-def _counted(
+def _count_objects(
     filesystems: Filesystems,
     path: str,
     deadline: clock.Deadline,
@@ -93,20 +93,20 @@ def _counted(
 ) -> Size:
     total = Size()
     if deadline.expired():
-        return Size(cut=_WAITING)
+        return Size(cut=_NOT_COUNTED)
     try:
-        # Finding credentials may block; each question to the store has the store's own limit.
+        # The search for credentials may block. Each request to the store has its own limit.
         filesystem = filesystems.of(path)
         for page in pages(f"size of {path}", filesystem, path, deep=True):
             total = Size(
                 total.size_bytes + sum(entry.size_bytes for entry in page),
                 total.objects + len(page),
-                _LATE,
+                _PARTLY_COUNTED,
             )
             if total.objects > objects_max:
                 return replace(total, cut=f"more than {objects_max:,} objects")
             if deadline.expired():
-                return replace(total, cut=_LATE)
+                return replace(total, cut=_PARTLY_COUNTED)
             counts.put(path, total)
     except FileNotFoundError:
         # Retention may delete a checkpoint while it is counted.

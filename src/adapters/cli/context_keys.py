@@ -11,12 +11,12 @@ from watchkeeper.adapters.bad_input import shown_name
 from watchkeeper.domain.reading.triage.context import Attempt, Context
 
 REPORTED_MAX = 100
-"""Most different keys that are reported. The limit keeps memory constant."""
+"""The most keys that are reported. The limit keeps memory constant."""
 
-_LINE = ("context",)
-_READ = frozenset({"id", "text", "context"})
-_NEAR = 0.6
-_VERY_NEAR = 0.9
+_TOP_LEVEL_KEYS = ("context",)
+_KEYS_READ = frozenset({"id", "text", "context"})
+_SIMILAR = 0.6
+_VERY_SIMILAR = 0.9
 
 
 def _echo(_name: str, sentence: str) -> None:
@@ -28,7 +28,7 @@ class UnknownKeys:
     """Warns about unknown keys, once for each key.
 
     Attributes:
-        tell: Takes a key's path and the warning. By default it prints to standard error.
+        say: Takes a key's path and the warning. By default it prints to standard error.
         names: Paths of the keys that were reported, as they were shown.
     """
 
@@ -38,11 +38,11 @@ class UnknownKeys:
     def look(self, line: dict[str, Any]) -> None:
         """Warn about keys of a line that are not read and were not reported yet.
 
-        A record may have other keys. At the top level, only a mistyped `context` is reported.
+        A record may have any other keys, so at the top level only a mistyped `context` is reported.
         """
         for key in line:
-            if key not in _READ and _nearest(key, _LINE, _VERY_NEAR):
-                self._report("", key, _LINE, line)
+            if key not in _KEYS_READ and _nearest(key, _TOP_LEVEL_KEYS, _VERY_SIMILAR):
+                self._report("", key, _TOP_LEVEL_KEYS, line)
         context = line.get("context")
         if not isinstance(context, dict):
             return
@@ -60,10 +60,10 @@ class UnknownKeys:
         name = place + shown_name(key)
         if name in self.names or len(self.names) > REPORTED_MAX:
             return
-        near = _nearest(key, known, _NEAR)
-        meant = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
+        near = _nearest(key, known, _SIMILAR)
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
         first = shown_name(str(line.get("id")))
-        self.once(name, f"warning: {name} (first at id {first}) is ignored; {meant}")
+        self.once(name, f"warning: {name} (first at id {first}) is ignored; {hint}")
 
     def once(self, name: str, sentence: str) -> None:
         """Report a key by its path, unless it was reported before."""

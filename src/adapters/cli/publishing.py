@@ -1,4 +1,4 @@
-"""`--publish` of `watch` and `serve`: event targets while a command runs."""
+"""Implements `--publish` of `watch` and `serve`: sends events while they run."""
 
 import logging
 import os
@@ -60,9 +60,9 @@ def _retire(session: Session, used: set[str]) -> None:
         if path.stem in used:
             continue
         try:
-            kept = session.home.read_delivery(path.stem)
-            if kept is not None and kept.active:
-                session.home.write_delivery(path.stem, replace(kept, active=False))
+            delivery = session.home.read_delivery(path.stem)
+            if delivery is not None and delivery.active:
+                session.home.write_delivery(path.stem, replace(delivery, active=False))
         except (Unavailable, OSError) as error:
             # `status` reports it as a failing target, and the watch goes on.
             log.warning("%s: %s", path, error)

@@ -1,4 +1,4 @@
-"""Recorded events in a `judge` line: a run's record, or acts of people."""
+"""Applies recorded events in a `judge` line: a run's record, or acts of people."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from watchkeeper.projections.published.cloud_event import type_name
 
 _TOPICS = {type_name(topic): topic for topic in type_of} | {topic: topic for topic in type_of}
 
-_OF_PEOPLE: Mapping[str, Mapping[str, object]] = {
+_ACTS_OF_PEOPLE: Mapping[str, Mapping[str, object]] = {
     "run.planned_act_announced.1": {"act": "act-1", "kind": "maintenance", "reason": "not stated"},
     "run.planned_act_ended.1": {"act": "act-1", "reason": "not stated"},
     "run.stop_requested.1": {"reason": "not stated", "consent": "not-stated"},
@@ -34,9 +34,11 @@ def is_event(row: Mapping[str, Any] | None) -> bool:
 
 
 def is_record(rows: Sequence[dict[str, Any] | None]) -> bool:
-    """Return whether a history is a run's own record: only events, and not only acts of people."""
-    alone = bool(rows) and all(map(is_event, rows))
-    return alone and any(_topic(row) not in _OF_PEOPLE for row in rows if row is not None)
+    """Return whether a history is a run's record: all rows are events, and not all are acts."""
+    only_events = bool(rows) and all(map(is_event, rows))
+    return only_events and any(
+        _topic(row) not in _ACTS_OF_PEOPLE for row in rows if row is not None
+    )
 
 
 def after_a_person(run: Run, row: Mapping[str, Any], place: str) -> Run:
@@ -44,17 +46,17 @@ def after_a_person(run: Run, row: Mapping[str, Any], place: str) -> Run:
 
     Args:
         run: The run so far.
-        row: The event, which may be partial. See `_OF_PEOPLE`.
+        row: The event, which may be partial. See `_ACTS_OF_PEOPLE`.
         place: The row's place, for error messages.
 
     Raises:
         BadLine: The row is not such an event, or does not fit the run.
     """
     topic = _topic(row)
-    if topic not in _OF_PEOPLE:
-        expected = f"observations, and between them of events only {', '.join(_OF_PEOPLE)}"
+    if topic not in _ACTS_OF_PEOPLE:
+        expected = f"observations, and between them of events only {', '.join(_ACTS_OF_PEOPLE)}"
         raise BadLine(problem(f"{place}.topic", topic, expected))
-    filled = {**_OF_PEOPLE[topic], **(an_object(row.get("data")) or {})}
+    filled = {**_ACTS_OF_PEOPLE[topic], **(an_object(row.get("data")) or {})}
     _refuse_unknown_rules(filled, place)
     if topic == "run.stop_requested.1" and run.instances:
         filled.setdefault("instance", run.instances[-1].plan.instance)
@@ -96,7 +98,7 @@ def folded(rows: Sequence[dict[str, Any] | None], given: object) -> Run:
         if row is None:
             raise BadLine(problem(place, row, "an event"))
         if run is not None and _is_of_another_stream(row):
-            continue  # A subscriber to a run also receives events of its roots and effects.
+            continue  # A run's subscriber also receives events of output roots and effects.
         if _topic(row) in type_of and an_object(row.get("data")) is None:
             expected = "the event's data, as `watchkeeper events RUN --json` prints it"
             raise BadLine(problem(f"{place}.data", row.get("data"), expected))
@@ -104,10 +106,10 @@ def folded(rows: Sequence[dict[str, Any] | None], given: object) -> Run:
             event = _event(row, (run.version if run else 0) + 1)
             refuse_booleans(_data(row), event.data, f"{place}.data")
             if run is None:
-                promised = getattr(event.data, "contract", None)
-                if not isinstance(promised, Contract):
+                contract = getattr(event.data, "contract", None)
+                if not isinstance(contract, Contract):
                     raise BadLine(problem(place, row.get("topic"), "run.drafted.1 as the first"))
-                run = Run(promised.run)
+                run = Run(contract.run)
             run = recorded(run, event)
         except (Undecodable, NotJudged) as error:
             raise BadLine(f"{place}: {error}") from error
@@ -134,22 +136,26 @@ def _is_of_another_stream(row: Mapping[str, Any]) -> bool:
 def _event(row: dict[str, Any], version: int) -> Event:
     topic = _topic(row)
     data = row.get("data")
-    state = an_object(data)
-    if state is None or "event_id" not in state:
+    envelope = an_object(data)
+    if envelope is None or "event_id" not in envelope:
         at = row.get("occurred_at") or row.get("at") or row.get("time")
-        state = {
+        envelope = {
             "event_id": str(uuid4()), "occurred_at": at, "recorded_at": row.get("recorded_at", at),
             "actor": _actor(row),
             "cause": None, "correlation": "judged", "key": None, "data": data,
         }  # fmt: skip
-    return decode("run/judged", version, topic, json.dumps(state).encode())
+    return decode("run/judged", version, topic, json.dumps(envelope).encode())
 
 
 def _data(row: Mapping[str, Any]) -> object:
     """Return an event's own data, with or without an envelope around it."""
     data = row.get("data")
-    state = an_object(data)
-    return state["data"] if state is not None and {"event_id", "data"} <= state.keys() else data
+    envelope = an_object(data)
+    return (
+        envelope["data"]
+        if envelope is not None and {"event_id", "data"} <= envelope.keys()
+        else data
+    )
 
 
 def _actor(row: Mapping[str, Any]) -> object:

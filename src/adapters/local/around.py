@@ -1,4 +1,4 @@
-"""The context of a local job: its one attempt, other jobs, and disks."""
+"""Reads the surroundings of a local job: its one attempt, other jobs, and disks."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from watchkeeper.domain.values.observation.sources import (
 )
 
 JOBS_LOOKED_AT = 500
-"""Folders of other jobs that are looked at: the newest."""
+"""The number of newest job folders that are read."""
 
 _ATTEMPT = {
     JobState.PENDING: AttemptState.PENDING,
@@ -59,17 +59,17 @@ def attempts_of(job: JobFacts) -> tuple[AttemptFacts, ...]:
 def around(
     jobs: Path, find: Callable[[str], JobFacts], submission_id: str, run: str, root: str
 ) -> ClusterFacts:
-    """Return this machine, and other live jobs of its folder that concern a run.
+    """Return this machine's state, and other live jobs that concern a run.
 
     Args:
         jobs: The folder of all jobs.
         find: Returns the state of one job.
         submission_id: The job to leave out.
         run: The run's slug.
-        root: Its output root.
+        root: The run's output root.
     """
     own = find(submission_id)
-    named = re.compile(re.escape(root.rstrip("/")) + r"(?![\w.-])")
+    root_pattern = re.compile(re.escape(root.rstrip("/")) + r"(?![\w.-])")
     others: list[OtherJob] = []
     for folder in _newest(jobs):
         if folder.name == submission_id or (folder / "result.json").exists():
@@ -77,25 +77,25 @@ def around(
         try:
             spec = JobSpec.model_validate_json((folder / "spec.json").read_bytes())
         except (OSError, ValidationError):
-            continue  # Being claimed just now, or being removed: no job that lives.
+            continue  # The folder is being created or removed, so its job is not live.
         texts = (*spec.command, *spec.env.values(), *spec.metadata.values())
-        carried = spec.metadata.get("run", "")
-        here = any(named.search(text) for text in texts)
-        found = find(folder.name) if here or carried == run else None
+        run_of_job = spec.metadata.get("run", "")
+        names_root = any(root_pattern.search(text) for text in texts)
+        found = find(folder.name) if names_root or run_of_job == run else None
         if found is None or found.state not in _LIVE:
             continue
         others.append(
             OtherJob(
                 job=folder.name,
                 state=found.state,
-                root=root if here else "",
-                run=carried,
+                root=root if names_root else "",
+                run=run_of_job,
                 submitted_at=found.started_at,
             )
         )
     alive = NodeFacts(node=socket.gethostname(), alive=True)
-    waits = CapacityFacts(pending_reason=own.message if own.state is JobState.PENDING else "")
-    capacity = waits if own.state in _ATTEMPT else None
+    pending = CapacityFacts(pending_reason=own.message if own.state is JobState.PENDING else "")
+    capacity = pending if own.state in _ATTEMPT else None
     return ClusterFacts(capacity=capacity, nodes=(alive,), others=tuple(others[:OTHERS_MAX]))
 
 
@@ -108,13 +108,13 @@ def _newest(jobs: Path) -> list[Path]:
 
 
 def disks(jobs: Path, mounts: Sequence[str]) -> tuple[HostFacts, ...]:
-    """Return the file systems of `/`, of the jobs and of the folders that are to be mounts.
+    """Return the file systems of `/`, of the jobs folder and of the expected mounts.
 
-    A folder that is not there is no mount. What hangs, as a dead gcsfuse does, is for the caller's
-    limit.
+    A missing folder counts as not mounted. A file system may hang, as a dead gcsfuse does; the
+    caller's time limit handles it.
     """
-    asked = tuple(MountFacts(path=path, mounted=os.path.ismount(path)) for path in mounts)
-    paths = ["/", str(jobs), *(one.path for one in asked if one.mounted)]
+    mount_facts = tuple(MountFacts(path=path, mounted=os.path.ismount(path)) for path in mounts)
+    paths = ["/", str(jobs), *(one.path for one in mount_facts if one.mounted)]
     by_device: dict[int, str] = {}
     for path in paths:
         by_device.setdefault(os.stat(path).st_dev, path)
@@ -125,7 +125,7 @@ def disks(jobs: Path, mounts: Sequence[str]) -> tuple[HostFacts, ...]:
         found.append(
             HostFacts(
                 host=host, path=path, total_bytes=usage.used + usage.free,
-                free_bytes=usage.free, mounts=asked, at=now,
+                free_bytes=usage.free, mounts=mount_facts, at=now,
             )
         )  # fmt: skip
     return tuple(found[:HOSTS_MAX])

@@ -32,23 +32,23 @@ START_LIMIT = timedelta(seconds=90)
 """How long a head may take until it accepts a job; 8-15 s are usual on two cores."""
 
 START_ATTEMPTS = 2
-"""Ray goes on without the agent that starts jobs when one of its ports was taken meanwhile."""
+"""The number of attempts. If a port is taken, Ray starts without its job agent, so we try again."""
 
 _PORTS = range(20_000, 32_000)
-"""Below those that Linux gives to outgoing connections, which would take one at any moment."""
+"""Ports below the range that Linux uses for outgoing connections, which could take one."""
 
 _TERM_LIMIT = timedelta(seconds=10)
 """Time for `ray start --block` to end its processes after SIGTERM; 1-3 s are usual."""
 
 _KILL_LIMIT = timedelta(seconds=10)
-"""How long to go on looking for processes that are still there."""
+"""Time limit to kill the remaining processes."""
 
 _OBJECT_STORE_BYTES = 100_000_000
-"""Ray takes no less than 75 MB; we store no objects."""
+"""Close to Ray's minimum of 75 MB, since we store no objects."""
 
-_MARK = "WK_RAY_HEAD"
-"""A variable that every process below a head inherits, whatever it calls itself (Ray renames its
-processes) and whatever session it makes (a job's command gets one)."""
+_MARK_VARIABLE = "WK_RAY_HEAD"
+"""An environment variable that all processes of a head inherit. It finds them although Ray renames
+processes, and starts each job's command in its own session."""
 
 _LOG_TAIL_BYTES = 2_000
 
@@ -56,7 +56,7 @@ _NO_RESOURCES: Mapping[str, float] = MappingProxyType({})
 
 
 class HeadNotStarted(Exception):
-    """No Ray head started; the message has its last output."""
+    """The Ray head did not start; the message has its last output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class RayHead:
     """A running head; the code that started it owns it and must call `stop`.
 
     Attributes:
-        address: Of the dashboard and the Job Submission API, `http://127.0.0.1:PORT`.
+        address: URL of the dashboard and the Job Submission API, `http://127.0.0.1:PORT`.
         pid: The process of `ray start --head --block`, leader of its own session.
-        directory: Ray's own folder, short as socket paths must be; removed by `stop`.
+        directory: Ray's own folder, which `stop` removes. Its path is short, as sockets require.
         log: What the head wrote.
-        gcs: Where other nodes join, `127.0.0.1:PORT`.
+        gcs: The address that other nodes join, `127.0.0.1:PORT`.
     """
 
     address: str
@@ -87,7 +87,7 @@ class RayHead:
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=_TERM_LIMIT.total_seconds())
-        _sweep(self)
+        _kill_all(self)
         self.process.wait(timeout=_KILL_LIMIT.total_seconds())
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -103,7 +103,7 @@ def start_head(
 ) -> RayHead:
     """Start a Ray head on free ports and wait until it accepts a job.
 
-    The job that proves it is `true`, and stays in the head's list of jobs.
+    A job with the command `true` proves that. It stays in the head's list of jobs.
 
     Args:
         directory: Where the head's output goes, as `ray-head.log`. Ray's own files go to a short
@@ -117,69 +117,72 @@ def start_head(
     Raises:
         HeadNotStarted: The head died, or accepted no job within `START_LIMIT`, twice.
     """
-    what = _Wanted(cpus, resources, variables or {}, port)
+    settings = _HeadSettings(cpus, resources, variables or {}, port)
     for _ in range(START_ATTEMPTS - 1):
         try:
-            return _start_head(directory, what, on_wait)
+            return _start_head(directory, settings, on_wait)
         except HeadNotStarted as error:
             on_wait(f"{str(error).splitlines()[0]}; starting another one, on other ports")
-    return _start_head(directory, what, on_wait)
+    return _start_head(directory, settings, on_wait)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _HeadSettings:
     cpus: int
     resources: Mapping[str, float]
     variables: Mapping[str, str]
     port: int | None
 
 
-def _start_head(directory: Path, what: _Wanted, on_wait: Callable[[str], None]) -> RayHead:
+def _start_head(
+    directory: Path, settings: _HeadSettings, on_wait: Callable[[str], None]
+) -> RayHead:
     executable = Path(sys.executable).with_name("ray")
     if not executable.is_file():
         raise HeadNotStarted(f"{executable} is missing; install ray[default] for this Python")
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "ray-head.log"
-    own = Path(tempfile.mkdtemp(prefix="wkray-", dir="/tmp"))
+    ray_folder = Path(tempfile.mkdtemp(prefix="wkray-", dir="/tmp"))
     agent, free, gcs, client = _free_ports(4)
-    dashboard = what.port or free
+    dashboard = settings.port or free
     with log.open("ab") as output:
         process = subprocess.Popen(
             [
                 str(executable), "start", "--head", "--block",
                 "--node-ip-address=127.0.0.1", f"--port={gcs}",
                 "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}",
-                # By default one fixed port: a second head's jobs would go to the first one.
+                # The default is a fixed port, so a second head's jobs would go to the first head.
                 f"--dashboard-agent-listen-port={agent}",
                 f"--ray-client-server-port={client}",
                 # By default one fixed range; 0 lets the system choose.
                 "--min-worker-port=0", "--max-worker-port=0",
-                f"--num-cpus={what.cpus}", f"--resources={json.dumps(dict(what.resources))}",
+                f"--num-cpus={settings.cpus}",
+                f"--resources={json.dumps(dict(settings.resources))}",
                 f"--object-store-memory={_OBJECT_STORE_BYTES}",
-                "--disable-usage-stats", "--include-log-monitor=false", f"--temp-dir={own}",
+                "--disable-usage-stats", "--include-log-monitor=false", f"--temp-dir={ray_folder}",
             ],
-            env={**_head_environment(own), **what.variables},
+            env={**_head_environment(ray_folder), **settings.variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
-    address, joined = f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{gcs}"
-    head = RayHead(address, process.pid, own, log, process, joined)
+    address, gcs_address = f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{gcs}"
+    head = RayHead(address, process.pid, ray_folder, log, process, gcs_address)
     try:
         _wait_until_ready(head, on_wait)
     except BaseException:
-        # Whatever ended the wait, an interrupt by a person included: nothing of it may stay.
+        # Any error or interrupt ends the wait. No process of the head may remain.
         head.stop()
         raise
     return head
 
 
-def _head_environment(own: Path) -> dict[str, str]:
+def _head_environment(ray_folder: Path) -> dict[str, str]:
     return {
         **base_environment(),
-        _MARK: str(own),
-        # Below `uv run`, Ray would build an environment for each job and leave it pending.
+        _MARK_VARIABLE: str(ray_folder),
+        # Under `uv run`, Ray builds an environment for each job, and the job stays pending.
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
         # The default is to wait up to 30 s for the end of jobs that no longer matter.
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
@@ -191,11 +194,11 @@ def _free_ports(count: int) -> list[int]:
     """Return ports that were free a moment ago, all different."""
     with contextlib.ExitStack() as opened:
         found: list[int] = []
-        # System randomness: two processes that start at once must not look in one order.
+        # The order is random, so that two processes that start at once try different ports.
         for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
-            each = opened.enter_context(socket.socket())
+            candidate = opened.enter_context(socket.socket())
             with contextlib.suppress(OSError):
-                each.bind(("127.0.0.1", port))
+                candidate.bind(("127.0.0.1", port))
                 found.append(port)
             if len(found) == count:
                 return found
@@ -212,7 +215,7 @@ def _wait_until_ready(head: RayHead, on_wait: Callable[[str], None]) -> None:
         if head.process.poll() is not None:
             raise HeadNotStarted(f"it ended with {head.process.returncode}: {_log_tail(head.log)}")
         try:
-            # The same id each time: a repetition is no second job.
+            # The id is the same each time, so a repeated submit starts no second job.
             orchestrator.submit(probe)
         except Unavailable as error:
             if error.reason != reason:
@@ -231,20 +234,20 @@ def _log_tail(log: Path) -> str:
     return log.read_bytes()[-_LOG_TAIL_BYTES:].decode("utf-8", errors="replace")
 
 
-def _sweep(head: RayHead) -> None:
-    """Kill all that belongs to the head, until nothing is left."""
+def _kill_all(head: RayHead) -> None:
+    """Kill all processes of the head until no process remains."""
     deadline = clock.Deadline.after(_KILL_LIMIT)
     # A killed process may have started another one just before, so look again.
-    while left := _belonging(head):
-        for process in left:
+    while remaining := _processes_of(head):
+        for process in remaining:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        deadline.raise_if_expired(f"killing {[process.pid for process in left]} of {head.pid}")
-        psutil.wait_procs(left, timeout=1)
+        deadline.raise_if_expired(f"killing {[process.pid for process in remaining]} of {head.pid}")
+        psutil.wait_procs(remaining, timeout=1)
 
 
-def _belonging(head: RayHead) -> list[psutil.Process]:
-    """Return the living processes below the head, except the head where it is a zombie."""
+def _processes_of(head: RayHead) -> list[psutil.Process]:
+    """Return the head's processes that still run; a zombie does not count."""
     return [process for process in psutil.process_iter() if _belongs(process, head)]
 
 
@@ -252,9 +255,9 @@ def _belongs(process: psutil.Process, head: RayHead) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        if process.environ().get(_MARK) == str(head.directory):
+        if process.environ().get(_MARK_VARIABLE) == str(head.directory):
             return True
         return os.getsid(process.pid) == head.pid
     except (psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError):
-        # Gone in between, or another user's.
+        # The process has ended meanwhile, or belongs to another user.
         return False

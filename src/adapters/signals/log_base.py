@@ -1,4 +1,4 @@
-"""Shared parts of all kinds of log entries."""
+"""Reads the fields and the owner that all log entries have."""
 
 import re
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ _NO_JOB = "ffffffff"
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One entry, whatever it holds.
+    """One log entry of any kind.
 
     Attributes:
-        key: `logName`, `timestamp` and `insertId`: Logging's own identity.
+        key: `logName`, `timestamp` and `insertId`, by which Cloud Logging identifies an entry.
         log: Its `logName`.
         resource: The labels of the resource that wrote it.
         labels: Its own labels.
@@ -35,7 +35,7 @@ class LogLine:
 
     @property
     def path(self) -> str:
-        """The file that the agent tails."""
+        """The log file that the logging agent read the entry from."""
         return self.labels.get("agent.googleapis.com/log_file_path", "")
 
     @property
@@ -51,16 +51,16 @@ class LogLine:
 
 
 def clues_of(line: LogLine) -> list[Clue]:
-    """Return the clues to a line's owner: by its file, else the pod, else the machine.
+    """Return the clues to a line's owner: its file, its labels, its pod, its machine.
 
-    Files of the head, such as `monitor.log`, speak of the whole cluster: the machine that wrote
-    them binds nothing, and what they name must not be learnt as being on that machine.
+    Files of the head, such as `monitor.log`, describe the whole cluster. So their machine is no
+    clue to the owner, and the jobs that they name may run on other machines.
     """
     clues: list[Clue] = [("submission", line.submission), ("job", _job(line))]
     clues += [("run", line.labels.get("k8s-pod/run") or line.labels.get("run"))]
     clues += [("pod", pod_of(line.resource.get("namespace_name"), line.resource.get("pod_name")))]
-    ours = any(name for _, name in clues)
-    if ours or "/session_" not in line.path:
+    has_owner = any(name for _, name in clues)
+    if has_owner or "/session_" not in line.path:
         clues += [
             ("instance", line.resource.get("instance_id")),
             ("host", line.labels.get("compute.googleapis.com/resource_name")),
@@ -69,7 +69,7 @@ def clues_of(line: LogLine) -> list[Clue]:
 
 
 def pod_of(namespace: str | None, name: str | None) -> str:
-    """Name a pod among all; empty without a name."""
+    """Return a pod's name with its namespace; empty without a name."""
     return f"{namespace or 'default'}/{name}" if name else ""
 
 

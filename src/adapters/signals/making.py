@@ -14,25 +14,25 @@ CLUE_MAX = 600
 KEY_MAX = 480
 _FACTS_MAX = 24
 _CLUES_MAX = 24
-_READ_MAX = 4000
+_CHARACTERS_READ_MAX = 4000
 
 AHEAD_MAX = timedelta(minutes=5)
-"""How far a source's clock may be ahead of ours. The newest word on a subject holds, so a time that
-lies further ahead would outdo all that comes until then."""
+"""How far a source's clock may be ahead of ours. The newest signal on a subject counts. So a time
+in the future would hide all signals until then."""
 
 Clue = tuple[str, str | None]
-"""A space, such as `submission`, and a name in it; no name is no clue."""
+"""A namespace, such as `submission`, and a name in it; a clue without a name is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A parser's result, before it is cut to size.
+    """A parser's result, before its texts are shortened.
 
     Attributes:
         key: The parts of the natural key, in a fixed order.
-        at: When it happened, by the source; when it was published, when the source says nothing.
-        clues: The strongest first.
-        facts: Those without a value are left out.
+        at: When the event happened, by the source's clock; None for the time of publication.
+        clues: Clues to the owner, the strongest first.
+        facts: Further facts by name; facts without a value are dropped.
     """
 
     source: str
@@ -47,9 +47,9 @@ class Said:
 
 def signal_of(message: Message, said: Said) -> Signal:
     """Build the signal from a message's content."""
-    at, claimed = _happened(message, said.at)
+    at, claimed = _time_of(message, said.at)
     facts = {"claimed_at": claimed, **(said.facts or {}), "forwarded": message.forwarded}
-    shown = {name: one_line(str(value)) for name, value in facts.items() if value not in (None, "")}
+    kept = {name: one_line(str(value)) for name, value in facts.items() if value not in (None, "")}
     return Signal(
         source=said.source,
         key=natural_key(*said.key),
@@ -57,14 +57,14 @@ def signal_of(message: Message, said: Said) -> Signal:
         subject=subject_of(said.subject),
         summary=one_line(said.summary.rstrip(" :")),
         clues=tuple(_clues(said.clues))[:_CLUES_MAX],
-        facts=dict(list(shown.items())[:_FACTS_MAX]),
+        facts=dict(list(kept.items())[:_FACTS_MAX]),
         occurred_at=at,
         published_at=message.published_at,
         received_at=message.received_at,
     )
 
 
-def _happened(message: Message, at: datetime | None) -> tuple[datetime, str]:
+def _time_of(message: Message, at: datetime | None) -> tuple[datetime, str]:
     """Return the time of an event, and the claimed time if that is in our future."""
     latest = message.received_at + AHEAD_MAX
     published = message.published_at
@@ -76,7 +76,7 @@ def _happened(message: Message, at: datetime | None) -> tuple[datetime, str]:
 
 
 def natural_key(*parts: object) -> str:
-    """Join the parts of a natural key; by a digest when they could be mistaken or are too long.
+    """Join the parts of a natural key; use a digest if the result is ambiguous or too long.
 
     >>> natural_key("us-east5-a", "hero-i2", "FAILED", 1795219184600, 17)
     'us-east5-a|hero-i2|FAILED|1795219184600|17'
@@ -90,18 +90,20 @@ def natural_key(*parts: object) -> str:
 
 
 def one_line(text: str, limit: int = TEXT_MAX) -> str:
-    r"""Return a text as one printable line of at most so many characters.
+    r"""Return a text as one printable line of at most `limit` characters.
 
     >>> one_line("a\n  b\x00c", 4)
     'a b…'
     """
-    shown = "".join(sign if sign.isprintable() else " " for sign in text[:_READ_MAX])
+    shown = "".join(
+        character if character.isprintable() else " " for character in text[:_CHARACTERS_READ_MAX]
+    )
     line = " ".join(shown.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def subject_of(text: str) -> str:
-    """Return a subject whole, or cut with a digest so that it stays one of a kind."""
+    """Return a subject unchanged, or shortened with a digest that keeps it unique."""
     if len(text) <= TEXT_MAX:
         return text
     return f"{text[: TEXT_MAX - 20]}…{hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -124,5 +126,5 @@ def _part(part: object) -> str:
 
 def _clues(clues: Iterable[Clue]) -> Iterable[str]:
     named = dict.fromkeys(f"{space}:{name}" for space, name in clues if name)
-    # Half a name is another name.
+    # A name is never shortened: part of it may be another name.
     return (clue for clue in named if len(clue) <= CLUE_MAX)

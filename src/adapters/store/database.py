@@ -26,22 +26,23 @@ from watchkeeper.clock import Deadline, sleep
 from watchkeeper.ports.event_store import StoreFailure
 
 POLL = timedelta(milliseconds=50)
-"""Period of the poll. One costs some 4 µs: 0.01 % of a core. A wake-up takes 25 ms on average."""
+"""Time between two polls. A poll takes about 4 µs: 0.01 % of a core. Listeners wake after 25 ms on
+average."""
 
 
 def poll(connect: Callable[[], sqlite3.Connection], feed: Feed) -> None:
     """Wake the listeners after each change, by any process, until the feed is closed.
 
     Args:
-        connect: Opens a connection of the feed's own; may raise `sqlite3.Error`.
-        feed: Who listens.
+        connect: Opens a connection for the poll alone; may raise `sqlite3.Error`.
+        feed: The feed whose listeners are woken.
     """
     while not feed.closed:
         try:
             _watch(connect, feed)
         except SQLITE_ERRORS:
-            # The listeners wake, look for themselves and meet the fault in their own
-            # threads, where it is raised. Until it is gone they poll, woken from here.
+            # The listeners wake, and their own reads raise the error in their threads. Until it is
+            # gone, this loop wakes them regularly.
             feed.wake()
             feed.pause(POLL)
 
@@ -65,18 +66,18 @@ READERS_MAX = 8
 READERS_LIMIT = timedelta(seconds=30)
 """How long closing waits for reads under way in other threads; a read takes milliseconds."""
 
-_LOOK_AGAIN = timedelta(microseconds=500)
-"""About how long to wait between two looks whether another process's write is done."""
+_RETRY_WAIT = timedelta(microseconds=500)
+"""The approximate wait between two attempts to begin while another process writes."""
 
-_CHANCE = random.Random()
+_RANDOM = random.Random()
 
 _NOTHING_COMMITTED = {
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_IOERR_WRITE,
 }
-"""Errors of COMMIT after which the write is known to be absent: its last frame was not written.
-After any other, such as a failed fsync, the log may or may not hold it after a crash."""
+"""Errors of COMMIT after which the write is certainly absent: its last frame was not written. After
+any other error, such as a failed fsync, a crash may keep or lose the write."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,9 +95,9 @@ class Database:
 
         Args:
             path: The store.
-            lock: Shared; owned alone for a store at rest.
+            lock: The lock on the store, held shared; held exclusively for a store at rest.
             busy_limit: How long to wait for other processes.
-            at_rest: No process can write to it, so no files next to it are needed.
+            at_rest: Whether no process can write to the store, so that SQLite needs no other files.
 
         Raises:
             StoreFailure: It could not be opened, or this code does not know its format.
@@ -114,13 +115,13 @@ class Database:
             self._writer.close()
             raise
         self._file = _identity(path)
-        # `_begin` waits by itself.
+        # `_begin` has its own wait for other writers.
         self._writer.execute("PRAGMA busy_timeout = 0")
         self.feed = Feed(partial(poll, self._connect))
-        # Taken twice by who writes within `exclusive`.
+        # A thread that writes within `exclusive` takes this lock twice.
         self._write_lock = RLock()
         self._exclusive = False
-        self._rest_removed = False
+        self._digest_removed = False
         self._closed = False
         self._refusal: str | None = None
         self._readers = Condition()
@@ -169,7 +170,7 @@ class Database:
 
     @contextmanager
     def exclusive(self) -> Generator[None, None, None]:
-        """Begin a write transaction, which the first `writing` of the block's thread ends.
+        """Begin a write transaction; the first `writing` in the block uses and ends it.
 
         Raises:
             StoreFailure: The store is closed or failed.
@@ -187,14 +188,14 @@ class Database:
                     self._roll_back()
 
     def before_writing(self) -> None:
-        """Remove the digest of the file at rest, before the first change since it was opened.
+        """Remove the digest of the file at rest, before the first change after the opening.
 
-        A crash after this leaves a whole store without a digest, and `verify` says so.
+        A crash after this leaves a complete store without a digest, which `verify` reports.
 
         Raises:
             StoreFailure: The digest could not be removed.
         """
-        if self._rest_removed:
+        if self._digest_removed:
             return
         try:
             remove_rest(self.path)
@@ -203,15 +204,15 @@ class Database:
                 f"{rest_path(self.path)}: could not be removed before writing: {error.strerror}. "
                 "Nothing was stored. Check that this user may write in its folder, then try again."
             ) from error
-        self._rest_removed = True
+        self._digest_removed = True
 
     def expect_same_file(self) -> None:
-        """Refuse when the file is not the one that was opened, as after a restore by hand.
+        """Refuse if the path now names another file, for example after a manual restore.
 
-        What is written to the file that was there would be answered, and be in no ledger.
+        A write to the old file would be confirmed, but would be in no ledger.
 
         Raises:
-            StoreFailure: It was moved, removed or replaced.
+            StoreFailure: The file was moved, removed or replaced.
         """
         if _identity(self.path) != self._file:
             raise StoreFailure(
@@ -232,13 +233,13 @@ class Database:
             self.feed.close()
             with self._readers:
                 limit_s = READERS_LIMIT.total_seconds()
-                done = self._readers.wait_for(lambda: self._reading == 0, limit_s)
+                reads_ended = self._readers.wait_for(lambda: self._reading == 0, limit_s)
                 for connection in self._idle:
                     connection.close()
                 self._idle.clear()
             self._writer.close()
-            # Not one connection may be open when the lock is owned: see `write_rest`.
-            if not done:
+            # All connections must be closed before the lock is held exclusively: see `write_rest`.
+            if not reads_ended:
                 _LOG.warning("%s: closed while a read was still running", self.path)
             elif self._lock.own() and _identity(self.path) == self._file:
                 settle(self.path, self._busy_limit)
@@ -261,7 +262,7 @@ class Database:
             if self._idle:
                 return self._idle.pop()
         try:
-            # By its name: it must not be of another file than the writer's.
+            # SQLite opens the path again, so it must still name the writer's file.
             self.expect_same_file()
             connection = self._connect()
             connection.execute("PRAGMA query_only = ON")
@@ -295,7 +296,7 @@ class Database:
                     raise
             else:
                 return
-            sleep(_LOOK_AGAIN * (0.5 + _CHANCE.random()))
+            sleep(_RETRY_WAIT * (0.5 + _RANDOM.random()))
 
     def _roll_back(self) -> None:
         # Some errors, such as a full disk, make SQLite roll back by itself.
@@ -304,7 +305,7 @@ class Database:
         try:
             self._writer.execute("ROLLBACK")
         except SQLITE_ERRORS as error:
-            # The caller raises what went wrong first; the open transaction must never commit.
+            # The caller raises the first error. The open transaction must never commit.
             self._refusal = (
                 f"{self.path}: an append failed and could not be undone: {error}. Nothing "
                 "was stored, and writing stops. Check the disk, then restart."
@@ -317,7 +318,7 @@ class Database:
             self._roll_back()
             if extended_code(error) in _NOTHING_COMMITTED:
                 raise failure(error, self.path, doing) from error
-            # Going on would build on a write that a crash may bring back or take away.
+            # Later writes would depend on this one, which a crash may keep or lose.
             self._refusal = (
                 f"{self.path}: it is unknown whether the last {doing} was stored: its commit "
                 f"failed with: {error}. Writing stops. Check the disk, restart, and repeat "
@@ -327,7 +328,7 @@ class Database:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return a file's identity, which a replacement lacks; None if there is no file."""
+    """Return a file's device and inode, which a replacement does not share; None without a file."""
     try:
         stat = os.stat(path)
     except OSError:

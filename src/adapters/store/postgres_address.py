@@ -14,7 +14,7 @@ SCHEMES = ("postgresql", "postgres")
 SCHEMA_DEFAULT = "watchkeeper"
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
-"""Plain lower case needs no quotes in `psql`; PostgreSQL cuts names after 63 bytes."""
+"""Lower-case names need no quotes in `psql`. PostgreSQL shortens names to 63 bytes."""
 
 _SEARCH_PATH = re.compile(r"\s*-(?:c\s*|-)search_path=(\S+)")
 
@@ -24,7 +24,7 @@ class Address:
     """A ledger on a PostgreSQL server.
 
     Attributes:
-        url: For libpq, without the schema; may hold a password, so it is never shown.
+        url: The URL for libpq, without the schema. It may have a password, so it is never shown.
         schema: The schema that holds all tables.
         password: The URL's password, to be removed from messages; empty if there is no password.
     """
@@ -34,7 +34,7 @@ class Address:
     password: str
 
     def __repr__(self) -> str:
-        """Show what may be shown."""
+        """Return the address without secrets."""
         return f"Address({self.shown})"
 
     @property
@@ -55,7 +55,7 @@ def parse_address(text: str) -> Address:
     `SCHEMA_DEFAULT`. Everything else is libpq's.
 
     Raises:
-        StoreFailure: It is no such URL; the message says what was expected.
+        StoreFailure: The text is not a valid URL; the message says what was expected.
     """
     if not is_postgres(text):
         raise StoreFailure(
@@ -94,7 +94,7 @@ def shown(text: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return a URL without a password, wherever it stood."""
+    """Return a URL without its password, be it in the user part or in the query."""
     parts = urlsplit(url)
     user, _ = _userinfo(parts.netloc)
     hosts = parts.netloc.rpartition("@")[2]

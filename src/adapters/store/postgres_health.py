@@ -5,15 +5,18 @@ from watchkeeper.adapters.store.postgres_link import LIMITS, Links
 from watchkeeper.adapters.store.postgres_spare import reported_copy, spare
 from watchkeeper.clock import Timer
 
-_SAFE = {"fsync": "on", "full_page_writes": "on"}
-"""Server settings without which a crash of its machine loses stored data."""
+_SAFE_SETTINGS = {"fsync": "on", "full_page_writes": "on"}
+"""Server settings that prevent the loss of stored data when the machine crashes."""
 
 
 def health(url: str) -> list[tuple[str, bool, str]]:
-    """Check a server and the rights in it: name of the check, whether it is well, a sentence.
+    """Check a server and our rights on it.
+
+    Returns:
+        For each check its name, whether it is good, and a sentence.
 
     Raises:
-        StoreFailure: It cannot be reached or used; the message says what to do.
+        StoreFailure: The server cannot be reached or used; the message says what to do.
     """
     address = parse_address(url)
     links = Links(address, LIMITS)
@@ -27,21 +30,21 @@ def health(url: str) -> list[tuple[str, bool, str]]:
         settings = links.read(
             "ask",
             "SELECT name, setting FROM pg_settings WHERE name = ANY (%s::text[])",
-            (list(_SAFE),),
+            (list(_SAFE_SETTINGS),),
         )
         with links.borrowed() as connection:
-            left = reported_copy(spare(connection, address.schema))
+            interrupted_restore = reported_copy(spare(connection, address.schema))
     finally:
         links.close()
-    # A restore that is under way keeps everybody out, so this one is not.
-    found = [("restore", False, left)] if left else []
-    unsafe = [name for name, value in settings if value != _SAFE[name]]
-    says = f"PostgreSQL {server}, answers in {answer_ms:.1f} ms"
+    # An active restore locks out everybody, including us. So this one was interrupted.
+    found = [("restore", False, interrupted_restore)] if interrupted_restore else []
+    unsafe = [name for name, value in settings if value != _SAFE_SETTINGS[name]]
+    sentence = f"PostgreSQL {server}, answers in {answer_ms:.1f} ms"
     if standby:
-        says += "; it is a standby, which takes no writes: choose another"
-        return [("server", False, says), *found]
+        sentence += "; it is a standby, which takes no writes: choose another"
+        return [("server", False, sentence), *found]
     if unsafe:
         names = " and ".join(unsafe)
-        says += f"; {names} off: a crash of its machine loses events"
-        return [("server", False, says), *found]
-    return [("server", True, says), *found]
+        sentence += f"; {names} off: a crash of its machine loses events"
+        return [("server", False, sentence), *found]
+    return [("server", True, sentence), *found]

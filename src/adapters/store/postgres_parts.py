@@ -32,12 +32,12 @@ from watchkeeper.ports.event_store import StoreCrowded
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The verified ledger and snapshot, for another process.
+    """The ledger and the snapshot that another process verifies.
 
     Attributes:
         address: Where the ledger is.
         limits: How long things may take.
-        alone: The caller has the ledger alone.
+        alone: Whether the caller has exclusive use of the ledger.
         snapshot: The name under which the view was exported.
     """
 
@@ -48,12 +48,12 @@ class View:
 
 
 def prove_ledger(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
-    """Prove the events in several processes, if that is faster; `seen` gets the result.
+    """Verify the events in several processes, if that is faster; `seen` gets the result.
 
     Args:
-        asking: In the transaction that is verified, which stays open meanwhile.
-        view: For each of them.
-        seen: Empty.
+        asking: A connection in the transaction that is verified; it stays open meanwhile.
+        view: What each process needs to see the same snapshot.
+        seen: Receives the result; empty at first.
         jobs: How many processes.
 
     Raises:
@@ -66,13 +66,13 @@ def prove_ledger(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
         return
     read_names(asking, seen)
     try:
-        seen.proved = proved_by(_work, view, (), parts, seen, jobs)
+        seen.proved = proved_by(_verify_parts, view, (), parts, seen, jobs)
     except StoreCrowded:
-        # Only the connection that is open here is left; then it walks all events.
+        # No further connection is free, so the caller verifies all events over its own.
         jobs.fewer()
 
 
-def _work(view: View, tasks: Iterator[Task], say: Say) -> Iterator[Walked | bool]:
+def _verify_parts(view: View, tasks: Iterator[Task], say: Say) -> Iterator[Walked | bool]:
     """Walk parts over one connection."""
     with asking_at(view.address, view.limits, view.snapshot, alone=view.alone) as asking:
         try:
@@ -80,10 +80,10 @@ def _work(view: View, tasks: Iterator[Task], say: Say) -> Iterator[Walked | bool
             read_names(asking, seen)
             for part in tasks:
                 assert isinstance(part, Part), "nothing else is asked"
-                names = Seen(seen.names, seen.topics, reported=reported_by(say))
-                yield _walk(asking, names, part) or False
+                part_seen = Seen(seen.names, seen.topics, reported=reported_by(say))
+                yield _walk(asking, part_seen, part) or False
         except (psycopg.ProgrammingError, psycopg.errors.InternalError_):
-            # An error in the stored data: the sequential walk meets it, too, and reports it.
+            # The stored data is at fault. The sequential walk finds this as well, and reports it.
             yield False
 
 

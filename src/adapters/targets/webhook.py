@@ -18,26 +18,26 @@ from watchkeeper.ports.sources import Unavailable
 from watchkeeper.projections.published.cloud_event import STRUCTURED, binary, structured
 
 REQUEST_LIMIT = timedelta(seconds=15)
-"""One POST with its answer. A receiver answers at once and works afterwards."""
+"""Time limit of one POST with its answer. A receiver should answer first and work later."""
 
 STEP_LIMIT = timedelta(seconds=10)
-"""Connecting, writing, or waiting for the next byte of an answer."""
+"""Time limit of each step: to connect, to write, or to wait for the next byte."""
 
 ANSWER_BYTES_MAX = 65_536
-"""Bytes read of an answer, so that its connection can be reused; a longer one is cut off."""
+"""Bytes read of an answer, so that the connection can be reused; the rest is not read."""
 
 _PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 """Characters that stay unchanged in a header; CloudEvents percent-encodes all others."""
 
 
 class WebhookTarget:
-    """Posts events to one URL, in binary mode; only a 2xx answer confirms.
+    """Posts events to one URL; only a 2xx answer confirms. Binary mode is the default.
 
     Redirects are not followed: they would carry events to an unintended place.
 
     Args:
         url: Where to post.
-        name: The URL without what may be secret.
+        name: The URL without parts that may be secret.
         key: See `EventTarget`.
         secret: Signs what is sent, as `whsec_<base64>`.
         is_structured: Send attributes in the body, where the signature covers them.
@@ -75,9 +75,9 @@ class WebhookTarget:
         try:
             # Built from the bare URL each time: a cookie that was set is not sent back.
             with self._client.stream("POST", self._url, headers=headers, content=body) as answer:
-                self._read(answer, deadline)
+                self._discard(answer, deadline)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            # Only the kind of error: its text may repeat the URL with its query.
+            # Report only the kind of error: its text may repeat the URL and a secret in its query.
             raise Unavailable(self.name, f"no answer ({type(error).__name__})") from error
         if answer.is_success:
             return
@@ -90,9 +90,9 @@ class WebhookTarget:
             # The signed part must be text; other bytes are in base64 there.
             headers, body = {"content-type": STRUCTURED}, structured(event)
         else:
-            plain, body = binary(event)
-            headers = {name: quote(value, safe=_PRINTABLE) for name, value in plain.items()}
-            headers["content-type"] = plain["content-type"]
+            unquoted, body = binary(event)
+            headers = {name: quote(value, safe=_PRINTABLE) for name, value in unquoted.items()}
+            headers["content-type"] = unquoted["content-type"]
         now = clock.now()
         signed = {
             "webhook-id": event.id,
@@ -101,7 +101,7 @@ class WebhookTarget:
         }
         return {**headers, **signed}, body
 
-    def _read(self, answer: httpx.Response, deadline: clock.Deadline) -> None:
+    def _discard(self, answer: httpx.Response, deadline: clock.Deadline) -> None:
         """Read the rest of an answer, within limits, and ignore it."""
         read = 0
         for block in answer.iter_raw():

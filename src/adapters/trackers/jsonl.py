@@ -1,9 +1,9 @@
 """Reads a run's metrics from a JSON-lines file, as a tracker.
 
 Each start of the training writes `{"tracker": {"id": ..., "display_name": ..., "state":
-"running"}}`, each measurement `{"step": 10, "time": "2026-11-21T01:36:10.780Z", "loss": 3.34}`, and
-the end a last tracker line with the state `finished`. A tracker line may hold the training's
-configuration as `config`, of which the number of steps is read.
+"running"}}`. Each measurement writes `{"step": 10, "time": "2026-11-21T01:36:10.780Z", "loss":
+3.34}`. The end writes a tracker line with the state `finished`. A tracker line may have the
+training's configuration as `config`, from which the number of steps is read.
 """
 
 import logging
@@ -31,10 +31,10 @@ HEAD_BYTES = 4_096
 """Enough for the first start's tracker line."""
 
 TAIL_BYTES = 256 * 1024
-"""About 2,000 measurements: the newest, and of a short run all."""
+"""Enough for about 2,000 measurements: the newest, or all of a short run."""
 
 METRICS_MAX = 64
-"""As many as `TrackerFacts` promises; the newest stay."""
+"""Metrics that are kept, the newest; `TrackerFacts` allows no more."""
 
 STATES = frozenset({"running", "finished", "failed"})
 """Valid states in a tracker line; all others are `unknown`."""
@@ -66,19 +66,18 @@ class JsonlTracker:
     _kept: Kept = field(default=Kept(), init=False)
 
     def __post_init__(self) -> None:
-        """Nothing is opened before the first reading."""
+        """Prepare the file systems; no file is opened before the first reading."""
         self._filesystems = Filesystems(self.limit)
 
     def read(self) -> TrackerFacts | None:
         """Return the newest facts, or None while the file is missing or names no run yet.
 
-        A last line that is still being written is left out, and so is the half line that a killed
-        writer leaves; where the next start went on in the same line, its part of it counts.
+        A last line that is still being written is ignored. So is a partial line that a killed
+        writer left. If the next start continued that line, the complete object at its end counts.
 
         Raises:
-            Unavailable: The file can't be read, or a line of it is not what a tracker writes: half
-                lines are skipped while they are no more than the whole ones, and at most one of
-                them follows the last whole one.
+            Unavailable: The file can't be read, or has too many invalid lines: more than valid
+                lines, or more than one after the last valid line.
         """
         return time_limit.call(self._source, self.limit, self._read)
 
@@ -94,7 +93,7 @@ class JsonlTracker:
         return time_limit.call(f"history {self._source}", self.limit, self._history)
 
     def names(self, display_name: str) -> TrackerNames:
-        """Return the name that the file bears: it holds one run, so no other can share it.
+        """Return the name in the file; a file holds one run, so no other run can have it.
 
         Raises:
             Unavailable: See `read`.
@@ -119,20 +118,20 @@ class JsonlTracker:
         except NotADirectoryError as error:
             raise Unavailable(self._source, "the path leads through a file") from error
         rows = _rows(self._source, tail, start)
-        named = [row for row in rows if "tracker" in row[1]]
-        if not named:
-            # Only the beginning of the file shows the first start. The line that is cut off at
-            # the end of what was read counts as one that is still being written.
-            named = [row for row in _rows(self._source, head, 0) if "tracker" in row[1]]
-        if not named and not rows:
+        tracker_rows = [row for row in rows if "tracker" in row[1]]
+        if not tracker_rows:
+            # The first start's line is at the beginning of the file. The last line of that part
+            # may be cut off, and is then ignored.
+            tracker_rows = [row for row in _rows(self._source, head, 0) if "tracker" in row[1]]
+        if not tracker_rows and not rows:
             return None
-        if not named:
+        if not tracker_rows:
             raise Unavailable(
                 self._source,
                 f'no line {{"tracker": ...}} in the first {HEAD_BYTES} bytes or the'
                 f" last {TAIL_BYTES}; each start of the training must write one",
             )
-        return _facts(self._source, self.url, named[-1], rows)
+        return _facts(self._source, self.url, tracker_rows[-1], rows)
 
     def _history(self) -> MetricHistory | None:
         filesystem = ask(self._source, self._filesystems.of, self.url)
@@ -160,42 +159,42 @@ class JsonlTracker:
 
 
 def _rows(source: str, content: bytes, start: int) -> list[Row]:
-    """Read the whole lines of a part of the file that begins at a byte."""
+    """Read the complete lines of a part of the file; the part begins at byte `start`."""
     whole = content[: content.rfind(b"\n") + 1]
     offset = start
     if start:
-        # The first line of a part is most likely half of one.
+        # The first line of a part is probably incomplete.
         cut = whole.find(b"\n") + 1
         whole, offset = whole[cut:], start + cut
     rows: list[Row] = []
-    torn: list[str] = []
-    torn_last: list[str] = []
+    skipped: list[str] = []
+    skipped_last: list[str] = []
     for number, line in enumerate(whole.splitlines(keepends=True), 1):
         place = f"the line at byte {offset}" if start else f"line {number}"
         offset += len(line)
         if not line.strip():
             continue
         row = _row(line)
-        wrong = _wrong(source, place, row) if row is not None else ""
-        if row is not None and not wrong:
+        error = _row_error(source, place, row) if row is not None else ""
+        if row is not None and not error:
             rows.append((place, row))
-            torn_last.clear()
+            skipped_last.clear()
             continue
-        reason = wrong or f"{place} is not JSON: {_excerpt(line)}"
-        torn.append(reason)
-        torn_last.append(reason)
-    if len(torn) > len(rows):
-        raise Unavailable(source, torn[0])
-    if len(torn_last) > 1:
-        # A writer that was killed leaves one half line, and then another one starts.
-        raise Unavailable(source, torn_last[0])
-    for reason in torn:
+        reason = error or f"{place} is not JSON: {_excerpt(line)}"
+        skipped.append(reason)
+        skipped_last.append(reason)
+    if len(skipped) > len(rows):
+        raise Unavailable(source, skipped[0])
+    if len(skipped_last) > 1:
+        # A killed writer leaves one partial line before the next writer's first line.
+        raise Unavailable(source, skipped_last[0])
+    for reason in skipped:
         logger.info("%s: skipped: %s", source, reason)
     return rows
 
 
-def _wrong(source: str, place: str, row: dict[str, Any]) -> str:
-    """Return the error of a row, so that only this row is left out; empty for a good one."""
+def _row_error(source: str, place: str, row: dict[str, Any]) -> str:
+    """Return what is wrong with a row, so that only this row is skipped; empty if nothing."""
     try:
         if "step" in row:
             _step(source, place, row["step"])
@@ -210,33 +209,33 @@ def _wrong(source: str, place: str, row: dict[str, Any]) -> str:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    """Read one line; None if it is no JSON object, not even at its end."""
+    """Return a line's JSON object, or the one at its end; None if there is no object."""
     try:
-        # Python's reader takes NaN, Infinity and -Infinity, which JSON proper does not have.
+        # Python's parser accepts NaN, Infinity and -Infinity, which are not JSON.
         found: Any = parse_json(line)
     except ValueError:
-        return _after_tear(line)
+        return _object_at_end(line)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
-_TEARS_MAX = 32
-"""Braces that are tried as the begin of an object: a row of metrics has few before it."""
+_BRACES_MAX = 32
+"""The number of opening braces that are tried as the start of an object."""
 
 
-def _after_tear(line: bytes) -> dict[str, Any] | None:
-    """Return the object at a line's end, after a killed writer's rest; None if there is none.
+def _object_at_end(line: bytes) -> dict[str, Any] | None:
+    """Return the object at a line's end, after a killed writer's partial line; None without one.
 
-    Only one opening brace can begin it: an object within it ends before the line does.
+    Only one opening brace can begin it, since a nested object ends before the line ends.
     """
-    # The tear may have cut a character in two.
+    # The killed writer may have written half a character.
     text = line.decode("utf-8", errors="replace").rstrip()
     if not text.endswith("}"):
         return None
     start = text.find("{", 1)
-    for _ in range(_TEARS_MAX):
+    for _ in range(_BRACES_MAX):
         if start == -1:
             return None
-        # Not every brace begins an object: it may be part of a text that was cut in two.
+        # A brace may be part of a string that was cut off.
         with suppress(ValueError):
             return cast("dict[str, Any]", parse_json(text[start:]))
         start = text.find("{", start + 1)

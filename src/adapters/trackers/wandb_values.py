@@ -9,23 +9,23 @@ from watchkeeper.domain.reading.progress.numbers import COUNT_MAX
 from watchkeeper.services.time_limit import base_environment
 
 METRICS_MAX = 64
-"""As many as `TrackerFacts` promises, by name."""
+"""Metrics kept of a summary, the first by name; `TrackerFacts` allows no more."""
 
 STATES = frozenset({"running", "finished", "failed", "crashed", "killed"})
-"""W&B's words that we keep; all else, such as `pending` or `preempting`, is `unknown`."""
+"""W&B's states that we keep; all others, such as `pending` or `preempting`, are `unknown`."""
 
-_PASSED_ON = (
+_PASSED_VARIABLES = (
     "WANDB_BASE_URL", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy",
     "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
 )  # fmt: skip
-"""Variables on how to reach the server, which only the machine knows."""
+"""Environment variables that the client needs to reach the server."""
 
 _NOT_FINITE = {
     "NaN": float("nan"),
     "Infinity": float("inf"),
     "-Infinity": float("-inf"),
 }
-"""JSON has no such numbers, so W&B writes them as texts."""
+"""JSON has no such numbers, so W&B writes them as strings."""
 
 
 Row = tuple[int, int | None, float | None, Mapping[str, Any]]
@@ -38,16 +38,16 @@ def row_of(answer: Sequence[Any]) -> Row:
     >>> row_of([8, 4.0, 1795259927.5, {"loss": "NaN"}])
     (8, 4, 1795259927.5, {'loss': 'NaN'})
     """
-    number, own, at, values = answer
+    number, own_step, at, values = answer
     at = at if isinstance(at, int | float) and not isinstance(at, bool) else None
-    return int(number), step_of({"global_step": own}, None), at, values
+    return int(number), step_of({"global_step": own_step}, None), at, values
 
 
 def points_of(rows: Sequence[Row]) -> list[Point]:
     """Return the points of rows, oldest first.
 
-    A row without the training's own step, as an evaluation logs it, belongs to the step before
-    it. A run that never logs its own step is counted by W&B's number.
+    A row without the training's own step, for example of an evaluation, gets the step of the row
+    before it. If no row has its own step, W&B's row number is the step.
 
     >>> rows = [(0, None, None, {"eval/loss": 3}), (7, 1, None, {"loss": "NaN", "note": "x"})]
     >>> [(point.step, dict(point.values)) for point in points_of(rows)]
@@ -55,10 +55,10 @@ def points_of(rows: Sequence[Row]) -> list[Point]:
     >>> [point.step for point in points_of([(7, None, None, {})])]
     [7]
     """
-    step = next((own for _, own, _, _ in rows if own is not None), None)
+    step = next((own_step for _, own_step, _, _ in rows if own_step is not None), None)
     points: list[Point] = []
-    for number, own, at, logged in rows:
-        step = step if own is None else own
+    for number, own_step, at, logged in rows:
+        step = step if own_step is None else own_step
         numbers = {name: _number(value) for name, value in logged.items()}
         values = {name: value for name, value in numbers.items() if value is not None}
         points.append(Point(number if step is None else step, at, values))
@@ -115,12 +115,12 @@ def client_environment(home: str) -> dict[str, str]:
     """Return the environment for W&B's client, without a key.
 
     Args:
-        home: A separate folder: the watch's user's settings and keys are not read, and
-        nothing is left among that user's files.
+        home: A separate folder. So the client reads no settings or keys of the user, and leaves
+            no files in the user's home.
     """
     return {
         **base_environment(),
-        **{name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+        **{name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ},
         "HOME": home,
         "WANDB_DIR": home,
         "WANDB_CONFIG_DIR": home,
@@ -128,8 +128,8 @@ def client_environment(home: str) -> dict[str, str]:
         "WANDB_DATA_DIR": home,
         "WANDB_SILENT": "true",
         "WANDB_ERROR_REPORTING": "false",
-        # The next check is the retry: the client's own would hide what the server said. It takes
-        # 0 for "as many as usual".
+        # The next check retries. The client's own retries would hide the server's answer. The
+        # value 0 means the default number, so 1 is the least.
         "WANDB_X_GRAPHQL_RETRY_MAX": "1",
         "WANDB_X_GRAPHQL_RETRY_WAIT_MIN_SECONDS": "0.1",
         "WANDB_X_GRAPHQL_RETRY_WAIT_MAX_SECONDS": "0.5",

@@ -1,7 +1,7 @@
 """Signs that a person stopped a job without a recorded request.
 
-Such words mislead at times, so the only conclusion is that the DRI is asked before a relaunch
-(R14). Without any sign, an end that nobody requested on record is a failure like others.
+The signs are sometimes wrong, so their only effect is a question to the DRI before a relaunch
+(R14). Without a sign, an end without a recorded request is a failure like any other.
 """
 
 import re
@@ -24,23 +24,23 @@ _INTERRUPTED = "stop.interrupt"
 """The signature of an interrupt, as Ctrl-C sends one."""
 
 _STOPPING = (SIGINT, SIGTERM, SIGKILL)
-"""The signals of a stop: slurm's scancel sends SIGTERM, and SIGKILL after a while."""
+"""Signals that a stop sends; slurm's scancel sends SIGTERM, and later SIGKILL."""
 
-_A_PERSON = re.compile(
+_PERSON_WORDS = re.compile(
     r"\bby (?:the |an? )?(?:user|uid|owner|admin\w*|operator|human|person)\b"
     r"|CANCELLED by \d|\buser[- ](?:requested|initiated|cancel|abort|stop|terminated)"
     r"|\b(?:manually|intentionally|deliberately|on purpose|user_stopped)\b|\b(?:I|we) \w+ed\b",
     re.IGNORECASE,
 )
-"""Words that name a person: a drained node or an autoscaler requests a stop as well."""
+"""Words that name a person. They are needed since an autoscaler also requests stops."""
 
-_AN_INTERRUPT = re.compile(
+_INTERRUPT_WORDS = re.compile(
     r"KeyboardInterrupt(?:\W|$)|(?:received|got|caught) (?:an? )?(?:signal:? ?)?"
     r"(?:SIGINT|interrupt|(?:signal:? )?2\b)|Ctrl[-+ ]?C (?:received|pressed|caught|detected)"
     r"|\^C|(?:Interrupted|Aborted) by user|SIGINT (?:received|caught)|control-C",
     re.IGNORECASE,
 )
-"""An interrupt that happened: lines of settings and of help name interrupts as well."""
+"""Words that report an interrupt. Settings and help texts only mention the word."""
 
 _BY_SIGINT = "exit.sigint"
 _SIGINT_CONFIDENCE = 0.75
@@ -51,28 +51,30 @@ def user_stop(
 ) -> CauseClaim | None:
     """Return the sign that a person stopped a job, or `None`.
 
-    An orchestrator sends SIGTERM for many reasons, which its own words may name; SIGINT is what a
-    person's Ctrl-C sends, and a `KeyboardInterrupt` what it raises.
+    An orchestrator sends SIGTERM for many reasons, which its messages may name. A person's Ctrl-C
+    sends SIGINT, which raises `KeyboardInterrupt` in Python.
 
     Args:
         check: The check that saw the end.
-        job: The orchestrator's last word.
-        first: The attempt whose failure ended it.
+        job: The orchestrator's last report.
+        first: The attempt whose failure ended the job.
         sentences: The orchestrator's own words on the attempt and the job.
     """
-    said = claims_in(sentences)
-    claims = (*check.claims, *said)
+    stated_claims = claims_in(sentences)
+    claims = (*check.claims, *stated_claims)
     signal, stopped = _signal(job, first), job.state is JobState.STOPPED
-    by_user = _sure(claims, STOPPED_BY_A_PERSON)
+    by_user = _confident_claim(claims, STOPPED_BY_A_PERSON)
     if stopped and by_user is not None:
         return by_user
-    if signal in _STOPPING and by_user is not None and _A_PERSON.search(by_user.line):
+    if signal in _STOPPING and by_user is not None and _PERSON_WORDS.search(by_user.line):
         return by_user
-    interrupted = _sure([one for one in claims if _AN_INTERRUPT.search(one.line)], _INTERRUPTED)
+    interrupted = _confident_claim(
+        [one for one in claims if _INTERRUPT_WORDS.search(one.line)], _INTERRUPTED
+    )
     if interrupted is not None and (stopped or signal == SIGINT or check.traceback_of_stop):
         return interrupted
-    others = [one for one in said if one.label != Label.USER_STOPPED]
-    return _by_sigint(job) if signal == SIGINT and not others else None
+    other_causes = [one for one in stated_claims if one.label != Label.USER_STOPPED]
+    return _by_sigint(job) if signal == SIGINT and not other_causes else None
 
 
 def _signal(job: JobFacts, first: AttemptFacts | None) -> int | None:
@@ -83,9 +85,9 @@ def _signal(job: JobFacts, first: AttemptFacts | None) -> int | None:
     return first.signal if first.signal is not None else exit_facts(first.exit_code)[1]
 
 
-def _sure(claims: Sequence[CauseClaim], signature: str) -> CauseClaim | None:
-    named = (one for one in claims if one.signature == signature)
-    return next((one for one in named if one.confidence >= CLAIM_CONFIDENCE_MIN), None)
+def _confident_claim(claims: Sequence[CauseClaim], signature: str) -> CauseClaim | None:
+    matching = (one for one in claims if one.signature == signature)
+    return next((one for one in matching if one.confidence >= CLAIM_CONFIDENCE_MIN), None)
 
 
 def _by_sigint(job: JobFacts) -> CauseClaim:

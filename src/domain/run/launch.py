@@ -1,4 +1,4 @@
-"""The events from a contract to a running instance, and its end."""
+"""The events of a run from its contract to the end of an instance."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +27,7 @@ class ContractAmended(Fact):
     """The contract was changed before anything was launched; what was cleared is void.
 
     Attributes:
-        contract: The whole contract from here on.
+        contract: The contract as changed, complete.
         changed: Keys whose values differ, such as `final_step.value`.
     """
 
@@ -40,10 +40,10 @@ class PreflightRecorded(Fact):
     """A launch plan was held against the launch rules.
 
     Attributes:
-        plan: The exact instance that was judged.
+        plan: The launch plan that the rules judged.
         digest: The plan's identity, which an approval names.
         findings: One answer for each rule.
-        facts: What was read outside and judged; none in events of earlier releases.
+        facts: The facts that the rules judged; null in events of earlier releases.
     """
 
     topic: ClassVar[str] = "run.preflight_recorded.1"
@@ -57,9 +57,9 @@ class LaunchApproved(Fact):
     """A human allowed one plan, and the relaunches of it that keep its identity.
 
     Attributes:
-        approval: Its short name, such as `a-1`.
+        approval: The approval's short name, such as `a-1`.
         digest: The plan that was approved.
-        identity: What a relaunch must keep to be covered.
+        identity: Digest of what must not change, so that the approval covers a relaunch.
         note: The approver's words.
     """
 
@@ -77,12 +77,12 @@ class LaunchRequested(Fact):
     """An instance is to be submitted under an id fixed here, before anything is submitted.
 
     Attributes:
-        plan: The exact instance.
-        approval: The approval it rests on; empty when it rests on a waiver of L11.
-        preflight: The preflight's version in this stream.
+        plan: The instance that is launched.
+        approval: The approval that allows the launch; empty if a waiver of L11 allows it.
+        preflight: Version of the preflight event in this run's stream.
         reason: `launch`, or the rule that decided a relaunch.
-        waiver: The waiver of L11 that it rests on; empty when a human approved.
-        requester: Who wanted the first launch, where that was not its actor.
+        waiver: The waiver of L11 that allows the launch; empty if a human approved it.
+        requester: Who wanted the first launch; empty if that is the event's actor.
     """
 
     topic: ClassVar[str] = "run.launch_requested.1"
@@ -101,19 +101,20 @@ class InstanceLaunched(Fact):
     Attributes:
         instance: `i1`, `i2` and so on.
         submission_id: The id fixed in `LaunchRequested`.
-        launched_at: When the orchestrator took it, or when it was first seen there.
+        launched_at: When the orchestrator accepted the job, or when the job was first seen there.
         dri: Who is responsible.
-        command: Scrubbed.
+        command: The argument vector, without secrets.
         script: The experiment's script, when the command shows one.
         hardware: Type of the machines, as the contract names it.
-        topology: How they hang together, as the contract says.
-        patch: Identity of the changes of a dirty tree; empty while none is recorded.
-        patch_kept: SHA-256 of that patch, scrubbed, under `evidence/`; empty where none was kept.
+        topology: How the machines are connected, as the contract says.
+        patch: Digest of a dirty tree's changes; empty if they are not recorded.
+        patch_kept: SHA-256 of the stored patch under `evidence/`, without secrets; empty if not
+            stored.
         dirty_consent: The consent by which a dirty tree was launched; empty without one.
-        initialize_from: The contract's own; `resume_from` is what this instance starts from.
-        checkpoint_policy: In words.
+        initialize_from: The contract's value. This instance starts from `resume_from`.
+        checkpoint_policy: The checkpoint policy as a sentence.
         watch_holder: Who watches.
-        adopted: It was launched elsewhere, and its identity was held against the contract.
+        adopted: It was launched elsewhere, and its identity was compared with the contract.
         watch_cadence: How often.
     """
 
@@ -161,8 +162,8 @@ class InstanceEnded(Fact):
     """The orchestrator called the instance terminal. Only its word ends one.
 
     Attributes:
-        job: Its last word, whole.
-        step: The last step seen by any source; none when none was.
+        job: The orchestrator's last report, complete.
+        step: The last step that any source showed; null if no source showed one.
     """
 
     topic: ClassVar[str] = "run.instance_ended.1"
@@ -208,14 +209,14 @@ RootEvent = OutputRootClaimed | OutputRootReleased
 
 @dataclass(frozen=True, slots=True)
 class LaunchState:
-    """What the launches of a run rest on.
+    """The approvals and preflights that allow a run's launches.
 
     Attributes:
         preflight: The newest preflight of the current contract; `None` without one.
         preflight_version: The version of its event.
         cleared_by: The approval or waiver that the newest launch rests on.
         launched_by: The human who requested the first launch; empty if no human did.
-        requester: Who wanted the first launch, if that was not who requested it.
+        requester: Who wanted the first launch; empty if that is `launched_by`.
         relaunch_times: When relaunches were requested, oldest first.
     """
 

@@ -1,4 +1,4 @@
-"""How a process or a job ended, from numbers to words."""
+"""Explains how a process or a job ended, from its exit code or signal."""
 
 from signal import Signals
 
@@ -6,7 +6,7 @@ from watchkeeper.domain.values.basic import JobFacts, JobState
 
 _SHELL_SIGNAL_MIN = 129
 _SHELL_SIGNAL_MAX = 192
-"""A POSIX shell reports a child that signal n ended as 128 + n; Linux knows signals 1 to 64."""
+"""A POSIX shell reports 128 + n for a child that signal n ended; Linux has signals 1 to 64."""
 
 
 def exit_facts(code: int | None) -> tuple[int | None, int | None]:
@@ -17,8 +17,8 @@ def exit_facts(code: int | None) -> tuple[int | None, int | None]:
             not seen.
 
     Returns:
-        The exit code and the signal. At most one of them is given. An exit code from 129 to 192
-        that a program chose itself looks the same as a shell's 128 + n.
+        The exit code and the signal, of which at most one is not `None`. A program's own exit code
+        from 129 to 192 cannot be distinguished from a signal.
 
     Examples:
         >>> exit_facts(3), exit_facts(-9), exit_facts(137), exit_facts(None)
@@ -42,14 +42,14 @@ def describe_end(job: JobFacts) -> str:
     """Describe how a job ended, in words that a person can check."""
     if job.state is JobState.SUCCEEDED:
         return "the orchestrator says SUCCEEDED"
-    said = f"the orchestrator says {job.state.value.upper()}"
+    sentence = f"the orchestrator says {job.state.value.upper()}"
     if job.signal is not None:
-        said += f", ended by {signal_name(job.signal)}"
+        sentence += f", ended by {signal_name(job.signal)}"
     if job.exit_code is not None:
-        said += f", exit code {job.exit_code}"
+        sentence += f", exit code {job.exit_code}"
     if job.error_type:
-        said += f" ({job.error_type})"
-    return said
+        sentence += f" ({job.error_type})"
+    return sentence
 
 
 def signal_name(number: int) -> str:

@@ -1,4 +1,4 @@
-"""How findings read, from the first alarm to the all-clear."""
+"""Describes findings for the logbook and lists: opened, raised and cleared."""
 
 from dataclasses import replace
 
@@ -19,8 +19,8 @@ def _opened(book: Logbook, data: FindingOpened, event: Event) -> Logbook:
 
 
 def _raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
-    louder = data.severity is not data.before
-    word = f"raised to {data.severity.value}" if louder else "changed"
+    severity_changed = data.severity is not data.before
+    word = f"raised to {data.severity.value}" if severity_changed else "changed"
     return _finding(book, data, event, f"finding {word}")
 
 

@@ -1,4 +1,4 @@
-"""How a person's remarks, planned acts, rollbacks and successors read."""
+"""Describes notes, planned acts, rollbacks and successors for readers."""
 
 from dataclasses import replace
 
@@ -91,11 +91,11 @@ def _rollback_planned(book: Logbook, data: RollbackPlanned, event: Event) -> Log
 
 def _rollback_approved(book: Logbook, data: RollbackApproved, event: Event) -> Logbook:
     facts = replace(book.facts, relaunch_asked=data.instance, relaunch_version=event.version)
-    rests = f"approval {prose(data.approval)}, consent {prose(data.consent)}"
+    allowed_by = f"approval {prose(data.approval)}, consent {prose(data.consent)}"
     end = f"the end of {data.instance} by the orchestrator's word"
     book = replace(book, facts=facts)
     title = f"rollback to step-{data.step} approved"
-    status = f"by {by(event)}, {rests}"
+    status = f"by {by(event)}, {allowed_by}"
     evidence = words(data.reason)
     then = f"{end}, then step-{data.step}; what lies above it is rejected"
     return entry(book, event, title, status=status, evidence=evidence, then=then)

@@ -17,11 +17,11 @@ from watchkeeper.projections.series import grown
 _COMMAND_MAX = 8_000
 """Characters kept of a command line, enough for all practical commands."""
 
-_RESTATED = "Dirty tree"
-"""Written in full for each instance, so that nobody has to look it up."""
+_ALWAYS_IN_FULL = "Dirty tree"
+"""The label whose value is written in full for each instance, even when unchanged."""
 
 _TRACKERS = {"wandb": "W&B"}
-"""The name of a tracker by kind; other kinds are called the tracker."""
+"""Labels of trackers by kind; other kinds have the label `Tracker`."""
 
 
 def render_head(contract: Contract) -> str:
@@ -67,13 +67,13 @@ def add_instance(book: Logbook, data: InstanceLaunched) -> Logbook:
     lines: list[str] = []
     for label, text in _bullets(facts, data).items():
         before, instance = stated.get(label, ("", ""))
-        if text == before and label != _RESTATED:
+        if text == before and label != _ALWAYS_IN_FULL:
             lines.append(f"- {label}: unchanged from {instance}\n")
             continue
         stated[label] = (text, data.instance)
         lines.append(f"- {label}: {text}\n")
-    apart = "\n" if len(book.instances) else ""
-    text = apart + heading(book, data.launched_at, data.instance) + "".join(lines)
+    blank_line = "\n" if len(book.instances) else ""
+    text = blank_line + heading(book, data.launched_at, data.instance) + "".join(lines)
     return replace(book, instances=grown(book.instances, text), facts=replace(facts, stated=stated))
 
 
@@ -135,14 +135,14 @@ def _initialized(facts: Facts, data: InstanceLaunched) -> str:
 
 def _cadence(facts: Facts, data: InstanceLaunched) -> str:
     contract = facts.contract
-    often = render_duration(data.watch_cadence)
+    interval = render_duration(data.watch_cadence)
     if contract is None:
-        return f"{prose(data.watch_holder)}, {often}"
+        return f"{prose(data.watch_holder)}, {interval}"
     if contract.watch.declined:
         return f"declined: {prose(contract.watch.declined)}"
     first = render_duration(contract.watch.after_submit)
     steady = render_duration(min(contract.watch.stabilizing, data.watch_cadence))
     return (
-        f"{one_line(data.watch_holder)}, {often} "
+        f"{one_line(data.watch_holder)}, {interval} "
         f"({first} after launch, then {steady} until training is seen)"
     )

@@ -13,15 +13,15 @@ from eventsourcing.persistence import ApplicationRecorder, Notification, Persist
 from watchkeeper.ports.event_store import EventStore, StoreAway, StoreFailure
 
 PAGE = 500
-"""Events in a page: few reads, and still small in memory."""
+"""Events in a page. This number needs few reads and little memory."""
 
 
 @dataclass(frozen=True)
 class LedgerNotification(Notification):
-    """The library's notification, with what a ledger stores besides.
+    """The library's notification, with the fields that only our ledger stores.
 
     Attributes:
-        stream: Its stream.
+        stream: The stream of the event.
         hash: Chain hash, 32 bytes.
     """
 
@@ -37,7 +37,7 @@ class Tailer:
 
     Args:
         recorder: The ledger as a recorder of the library.
-        store: The ledger, for waiting.
+        store: The ledger, used to wait for new events.
         after: Start after this position; 0 reads from the beginning.
     """
 
@@ -101,8 +101,8 @@ def select(
             start=after, limit=limit, stop=stop, topics=topics, inclusive_of_start=False
         )
     except PersistenceError as error:
-        # The library's errors mean nothing to our callers; the sentence comes from the store.
-        kind = StoreAway if isinstance(error.__cause__, StoreAway) else StoreFailure
-        raise kind(str(error)) from error
-    # Every recorder of a ledger returns these.
+        # Our callers do not know the library's errors. The message is the store's own.
+        error_class = StoreAway if isinstance(error.__cause__, StoreAway) else StoreFailure
+        raise error_class(str(error)) from error
+    # Every recorder of a ledger returns `LedgerNotification`s.
     return cast(Sequence[LedgerNotification], found)

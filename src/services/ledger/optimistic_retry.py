@@ -15,8 +15,7 @@ it forever.
 """
 
 TURNS = 1_024
-"""Locks for decisions. Two runs may share a lock and then wait for each other, which is
-harmless."""
+"""The number of locks. Two runs may share one: then one waits for the other, which is harmless."""
 
 ATTEMPTS = range(AGAIN_MAX + 1)
 
@@ -30,9 +29,9 @@ def contended(what: str) -> VersionConflict:
 
 
 class Turns:
-    """Lets the threads of this process decide on one thing in turn.
+    """Lets the threads of this process decide about the same run one at a time.
 
-    Without it, the second of two threads on one state would always have to retry.
+    Without it, the second of two threads that decide about one run would have to retry.
     """
 
     def __init__(self) -> None:
@@ -44,6 +43,6 @@ class Turns:
         """Wait for this thread's turn, and hold it for the length of a block."""
         with ExitStack() as held:
             # Always in the same order, to avoid a deadlock.
-            for place in sorted({hash(what) % TURNS for what in whats}):
-                held.enter_context(self._locks[place])
+            for index in sorted({hash(what) % TURNS for what in whats}):
+                held.enter_context(self._locks[index])
             yield

@@ -16,8 +16,9 @@ log = logging.getLogger(__name__)
 
 RETRY_FIRST = timedelta(seconds=1)
 RETRY_LONGEST = timedelta(seconds=25)
+"""The longest wait between retries: with jitter, a ledger that is back is seen in 30 s."""
+
 RETRY_JITTER = 0.2
-"""The longest wait between retries. A ledger that is back is seen within half a minute."""
 
 REPORT_EVERY = timedelta(minutes=1)
 """The time between two log messages during an outage."""
@@ -38,18 +39,18 @@ def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
         StoreFailure: The ledger has a fault that waiting cannot fix.
     """
     log.warning("the ledger is away, and nothing is done until it is back: %s", error)
-    since, next_word = clock.Timer(), clock.Deadline.after(REPORT_EVERY)
+    since, next_report = clock.Timer(), clock.Deadline.after(REPORT_EVERY)
     backoff = clock.ExponentialBackoff(RETRY_FIRST, RETRY_LONGEST, factor=2, jitter=RETRY_JITTER)
     while _wait(stop, backoff.next_wait()):
         try:
             store.newest()
             # A locked file can still be read, so an empty append tests writing as well.
             store.append([])
-        except StoreAway as again:
-            if next_word.expired():
-                ago = elapsed(since.elapsed())
-                log.warning("the ledger is still away, for %s: %s", ago, again)
-                next_word = clock.Deadline.after(REPORT_EVERY)
+        except StoreAway as still_away:
+            if next_report.expired():
+                duration = elapsed(since.elapsed())
+                log.warning("the ledger is still away, for %s: %s", duration, still_away)
+                next_report = clock.Deadline.after(REPORT_EVERY)
             continue
         log.warning("the ledger is back after %s: the watch continues", elapsed(since.elapsed()))
         return True
@@ -57,7 +58,7 @@ def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
 
 
 def _wait(stop: Signal, wait: timedelta) -> bool:
-    """Wait a little; False if the process stops. It polls, since not every signal ends a wait."""
+    """Wait, and return False if the process stops. It polls: not every signal ends a wait."""
     deadline = clock.Deadline.after(wait)
     while not deadline.expired():
         if stop.is_set():

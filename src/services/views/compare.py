@@ -16,7 +16,7 @@ from watchkeeper.services.ledger.verify import Report
 from watchkeeper.services.views.catch_up import Pages, ViewAhead, same_ledger
 
 HELD_MAX = 10_000
-"""The most rows of a view in memory. A row takes some hundred bytes, and most homes have fewer."""
+"""The most rows of a view in memory. A row takes some hundred bytes; most homes have fewer rows."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class _Fold:
     """A view during the comparison: its kept rows, and its fold of the ledger so far.
 
     Attributes:
-        scratch: The spilled rows, and older versions of rows in memory.
+        scratch: Storage of the spilled rows; it may have older versions of rows in memory.
         rows: The rows in memory.
         spilled: Whether rows were spilled.
         failed: Where and why the fold failed; None if it did not.
@@ -73,15 +73,15 @@ def compare_views(
     """Compare each live view with a fold of the ledger up to the view's position.
 
     The ledger is read once, a page at a time. A view may be behind and may start at a later event.
-    It must be right for the events that it counts. It does not count parked events and those behind
-    them.
+    It must be correct for the events that it has folded. In a stream with a parked event, it folds
+    only the events before it.
 
     Args:
         store: The ledger; it may grow meanwhile.
         kept: A snapshot of each view.
         projections: All projections of this code.
         scratch: Storage for spilled rows.
-        report: Filled in.
+        report: Receives the problems and notes.
         progress: Called with the number of events read and the total.
 
     Raises:
@@ -107,21 +107,23 @@ def compare_views(
     begin = min((one.kept.build.begin for one in folds), default=0)
     end = max((one.kept.build.position for one in folds), default=0)
     for page in store.pages(after=begin) if begin < end else ():
-        for r in page:
-            seen = Seen(r.position, r.stream, r.version, r.topic, r.state, r.hash)
+        for event in page:
+            seen = Seen(
+                event.position, event.stream, event.version, event.topic, event.state, event.hash
+            )
             for fold in folds:
-                _take(fold, seen)
+                _fold_event(fold, seen)
         for fold in folds:
             if len(fold.rows) > HELD_MAX:
                 fold.spill()
         progress(min(page[-1].position, end) - begin, end - begin)
         if page[-1].position >= end:
             break
-    report.problems += [problem for one in folds if (problem := _judged(one))]
+    report.problems += [problem for one in folds if (problem := _problem_of(one))]
 
 
-def _take(one: _Fold, seen: Seen) -> None:
-    """Fold an event as the view did; fail if this code cannot fold a counted event."""
+def _fold_event(one: _Fold, seen: Seen) -> None:
+    """Fold an event as the view did; note the failure if this code cannot fold it."""
     build = one.kept.build
     if one.failed or not build.begin < seen.position <= build.position:
         return
@@ -132,22 +134,22 @@ def _take(one: _Fold, seen: Seen) -> None:
         one.rows |= {key: fold(key, one.row(key), seen) for key in one.projection.keys(seen)}
     except ViewsFailure:
         raise
-    except Exception as error:  # noqa: BLE001 - Told; a fold may raise anything.
+    except Exception as error:  # noqa: BLE001 - It is reported; a fold may raise anything.
         why = f"{type(error).__name__}: {error}"
         one.failed = Problem(Kind.VIEW_NOT_FOLDED, seen.stream, seen.version, build.title, why)
 
 
-def _judged(one: _Fold) -> Problem | None:
+def _problem_of(fold: _Fold) -> Problem | None:
     """Return what is wrong with a view; None if nothing is."""
-    if one.failed:
-        return one.failed
+    if fold.failed:
+        return fold.failed
     number, first = 0, ""
-    for key in _differing(one.kept.rows(), one.made()):
+    for key in _differing(fold.kept.rows(), fold.made()):
         first = first if number else key
         number += 1
     if not number:
         return None
-    build = one.kept.build
+    build = fold.kept.build
     return Problem(Kind.VIEW_DIFFERS, "", build.position, build.title, first, number)
 
 
@@ -168,8 +170,8 @@ def _differing(kept: Iterator[tuple[str, str]], made: Iterator[tuple[str, Row]])
             left, right = next(kept, None), next(made, None)
 
 
-def _same(there: str, made: Row) -> bool:
+def _same(kept_text: str, made: Row) -> bool:
     try:
-        return bool(json.loads(there) == json.loads(json.dumps(made)))
+        return bool(json.loads(kept_text) == json.loads(json.dumps(made)))
     except (ValueError, RecursionError):
         return False

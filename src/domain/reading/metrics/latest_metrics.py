@@ -15,17 +15,17 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import TrainingPhase
 
 METRICS_MAX = 16
-"""Metrics kept in a check; the rest stays in the observation."""
+"""The most metrics in a check; the others are only in the observation."""
 
-_STARTING = (TrainingPhase.NOT_STARTED, TrainingPhase.INITIALISING)
-"""Before training a gauge holds whatever it was made with."""
+_PHASES_BEFORE_TRAINING = (TrainingPhase.NOT_STARTED, TrainingPhase.INITIALISING)
+"""Phases before training, in which a gauge still has its initial value."""
 
-_MACHINE = re.compile(
+_MACHINE_WORDS = re.compile(
     r"(?<![a-z])(?:bytes?|network|net|nic|disk|io|pcie|nvlink|read|written|write|receive[ds]?"
     r"|transmit\w*|sent|requests?|http|grpc)(?![a-z])",
     re.IGNORECASE,
 )
-"""Words of a machine's gauges: a disk's throughput is not training throughput."""
+"""Words in names of machine gauges, since a disk's throughput is not training throughput."""
 
 
 def of_the_newest(
@@ -33,7 +33,8 @@ def of_the_newest(
 ) -> TrackerFacts | None:
     """Return the tracker's facts, unless they still show an earlier instance's end.
 
-    A tracker that accepts no step twice does so in catch-up, and for long after a rollback.
+    Some trackers accept no step twice. They show the old end until the instance passes that step,
+    which takes long after a rollback.
     """
     ended_at = {one.step_best for one in past.instances if one.plan != instance.plan}
     left_over = tracker is not None and tracker.step is not None and tracker.step in ended_at
@@ -56,9 +57,9 @@ def latest_metrics(
         return shown
     stated = past.contract.detect.metrics
     known = recognise(tuple(shown), stated)
-    named = recognise(tuple(name for name in gauges if not _MACHINE.search(name)), stated)
+    named = recognise(tuple(name for name in gauges if not _MACHINE_WORDS.search(name)), stated)
     wanted = {name for role, name in named.items() if role not in known}
-    # A loss scale means that a gradient norm may overflow.
+    # With a loss scale, a gradient norm may overflow, so the detectors need it.
     wanted.update(name for name in gauges if is_loss_scale(name))
     return {**{name: gauges[name] for name in sorted(wanted)}, **shown}
 
@@ -66,10 +67,10 @@ def latest_metrics(
 def _gauges(seen: Observation) -> Mapping[str, float]:
     """Return the gauges of a job that trains; empty if no sample is current."""
     sample = seen.telemetry
-    if sample is None or not sample.values or sample.phase in _STARTING:
+    if sample is None or not sample.values or sample.phase in _PHASES_BEFORE_TRAINING:
         return {}
-    said = next((one for one in seen.readings if one.source == "telemetry"), None)
-    if said is not None and said.state is not SourceState.FRESH:
+    reading = next((one for one in seen.readings if one.source == "telemetry"), None)
+    if reading is not None and reading.state is not SourceState.FRESH:
         return {}
     old = sample.at is not None and seen.at - sample.at > TELEMETRY_GONE
     return {} if old else sample.values

@@ -1,9 +1,8 @@
-"""Drops lines that add nothing from a whole piece of a log at once.
+"""Removes known lines that add nothing from a part of a log, all at once.
 
-Some loggers write a text that a signature needs into each line, for example `(trainer.py:231)` at
-its end. A close reading of a line takes 10 microseconds and more, though the first line of its
-shape already gave the result for all of them. So a crowded piece loses these lines before
-signatures look for their texts in it.
+Some loggers write a text that signatures look for into each line, for example `(trainer.py:231)` at
+its end. To match a line takes 10 microseconds or more, but lines of one shape give the same result.
+So such lines are removed from the part before the signatures search it.
 """
 
 from collections.abc import Callable, Collection
@@ -12,17 +11,17 @@ from watchkeeper.domain.reading.signatures.shapes import SHAPE_MAX
 
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LINES_MAX = 16_384
-"""Most known shapes. Beyond it all are dropped, so that memory does not grow with a log."""
+"""The limit of known shapes. Then all are forgotten, so that memory does not grow with a log."""
 
 _BLANK = b"\0" * SHAPE_MAX
 """The fill character: no signature needs it, and no cleaned log contains it."""
 
 Doubt = tuple[tuple[bytes, ...], Callable[[str], bool]]
-"""What some lines of a shape say by their digits: texts of which such a line has one (empty if all
-lines may say it), and a test that decides."""
+"""A test for lines of a shape whose digits matter, and texts of which such a line has one. Without
+texts, the test is made for all lines of the shape."""
 
 Known = tuple[frozenset[str], tuple[Doubt, ...]]
-"""What lines of a shape add: the names of guards that silence them, and what is in doubt."""
+"""How lines of a shape are judged: the guards that make them redundant, and their doubts."""
 
 
 def folded(text: bytes) -> bytes:
@@ -35,7 +34,7 @@ def folded(text: bytes) -> bytes:
 
 
 class KnownLines:
-    """Shapes of lines that neither name a failure nor answer one."""
+    """Shapes of lines that give no new information about a failure."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -46,7 +45,7 @@ class KnownLines:
         return shape in self._known
 
     def learn(self, shape: bytes, known: Known | None) -> None:
-        """Remember what lines of a shape add; `None` if each has to be read."""
+        """Remember the result for a shape; `None` if each of its lines must be matched."""
         if len(shape) > SHAPE_MAX:
             return
         if len(self._known) >= _LINES_MAX:
@@ -54,40 +53,40 @@ class KnownLines:
         self._known[shape] = known
 
     def without(self, body: bytes, small: bytes, silenced: Collection[str]) -> tuple[bytes, int]:
-        """Return a piece of a log in small letters, as long as it was, without known lines.
+        """Return a part of a log in lower case, with known lines blanked; its length stays.
 
         Args:
-            body: The piece.
-            small: The same in small letters.
-            silenced: The guards that are already reported: known lines add no others.
+            body: The part of the log.
+            small: The same text in lower case.
+            silenced: The guards that were already reported. Lines that only name these are blanked.
 
         Returns:
-            The rest, and how many lines are blank now.
+            The text, and the number of blanked lines.
         """
         shapes = folded(body).split(b"\n")
-        known = {shape: what for shape in set(shapes) if (what := self._known.get(shape))}
+        known = {shape: result for shape in set(shapes) if (result := self._known.get(shape))}
         if not known:
             return small, 0
-        left, lines, count = small.split(b"\n"), body.split(b"\n"), 0
+        kept_lines, lines, count = small.split(b"\n"), body.split(b"\n"), 0
         for at, shape in enumerate(shapes):
-            what = known.get(shape)
-            if what is None:
+            result = known.get(shape)
+            if result is None:
                 continue
-            guards, doubts = what
+            guards, doubts = result
             if (guards and not guards.issubset(silenced)) or (
-                doubts and _says_more(doubts, left[at], lines[at])
+                doubts and _says_more(doubts, kept_lines[at], lines[at])
             ):
                 continue
-            left[at] = _BLANK[: len(shape)]
+            kept_lines[at] = _BLANK[: len(shape)]
             count += 1
-        return b"\n".join(left), count
+        return b"\n".join(kept_lines), count
 
 
 def _says_more(doubts: tuple[Doubt, ...], small: bytes, line: bytes) -> bool:
     small += b"\n"
-    for texts, holds in doubts:
+    for texts, test in doubts:
         if texts and not any(map(small.__contains__, texts)):
             continue
-        if holds(line.decode("utf-8", "replace")):
+        if test(line.decode("utf-8", "replace")):
             return True
     return False

@@ -1,4 +1,4 @@
-"""The prefix of a log line: times, ranks, levels."""
+"""Removes or recognises the prefix of a log line: times, ranks, levels."""
 
 import re
 
@@ -17,7 +17,7 @@ PREFIX = re.compile(
 )
 """What log collectors and launchers put before a line."""
 
-_HEAD = re.compile(
+_LEVEL = re.compile(
     r"\s*(?:[\[<(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)[\]>)]?"
     r"(?:[:| -]+[\w./<>-]+(?::\d+)?(?=[:\]| -]))?[:\]| -]+)",
     re.IGNORECASE,
@@ -33,14 +33,17 @@ def bare(line: str) -> str:
 
 def looks_logged(line: str) -> bool:
     """Return whether a program wrote a line: a time, a rank, a level or an exception."""
-    return bool(PREFIX.match(line) or _HEAD.match(line) or _EXCEPTION.search(line))
+    return bool(PREFIX.match(line) or _LEVEL.match(line) or _EXCEPTION.search(line))
 
 
 def texts_of(line: str, masked: str) -> tuple[str, ...]:
-    """Return a line unchanged, without its prefix, and without its level: `^` matches each."""
+    """Return a line in up to three forms, since `^` may match the start of each.
+
+    The forms are: without prefix and level, without prefix, and unchanged.
+    """
     prefix = PREFIX.match(line)
     start = prefix.end() if prefix else 0
-    head = _HEAD.match(line, start)
-    if head:
-        return (masked[head.end() :], masked[start:], masked)
+    level = _LEVEL.match(line, start)
+    if level:
+        return (masked[level.end() :], masked[start:], masked)
     return (masked[start:], masked) if start else (masked,)

@@ -59,8 +59,12 @@ def _because(run: Run, compared: ResumeComparison) -> str:
         case _:
             why = compared.reason or "too few steps were logged twice"
             step = run.instances[-1].plan.resume_step
-            back = any(one.above_step == step for one in run.operator.lineages)
-            before = f"the step {step} of the rollback" if back else "all that was trained before"
+            after_rollback = any(one.above_step == step for one in run.operator.lineages)
+            before = (
+                f"the step {step} of the rollback"
+                if after_rollback
+                else "all that was trained before"
+            )
             return f"{why}, and training is past {before}"
 
 
@@ -68,8 +72,8 @@ def _evidence(check: CheckRecorded, compared: ResumeComparison) -> tuple[str, ..
     lines: list[str] = []
     if compared.max_abs is not None:
         worst = f" at step {compared.worst_step}" if compared.worst_step is not None else ""
-        share = f", {compared.max_rel:.3%} of it" if compared.max_rel is not None else ""
-        lines.append(f"largest difference of the loss {compared.max_abs:.6g}{share}{worst}")
+        relative = f", {compared.max_rel:.3%} of it" if compared.max_rel is not None else ""
+        lines.append(f"largest difference of the loss {compared.max_abs:.6g}{relative}{worst}")
     if compared.first_step is not None:
         lines.append(f"compared from step {compared.first_step} to {compared.last_step}")
     if check.progress is not None:

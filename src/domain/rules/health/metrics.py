@@ -67,7 +67,7 @@ def metric_answers(at: Looked) -> tuple[Held, ...]:
     )
     if not _shows_nothing_new(check):
         return answers
-    # Steps shown now give a pace, even without a metric.
+    # If this check shows a step, its pace is known even without metrics.
     pace = check.measured.pace
     paced = pace is not None and pace.metric == BY_STEPS and check.progress is not None
     collapsed, finite, *others = answers
@@ -85,7 +85,7 @@ def _shows_nothing_new(check: CheckRecorded) -> bool:
 
 
 def _undecided(answer: Held) -> Held:
-    # Old values do not prove that a problem is over, so a missing answer clears nothing.
+    # Old values do not prove that a problem is over, so they clear no finding.
     return replace(answer, holds=None) if answer.holds is False else answer
 
 
@@ -104,16 +104,16 @@ def _collapsed(run: Run, check: CheckRecorded, limits: Limits) -> Held:
     cadence = render_duration(cadence_of(contract_of(run)))
     known = [value for value in pace.newest if value is not None]
     summary = (
-        f"throughput is {_share(1 - known[0] / pace.baseline)} below its baseline for "
+        f"throughput is {_percent(1 - known[0] / pace.baseline)} below its baseline for "
         f"{low_cadences(pace, share)} cadences of {cadence}"
         if known and pace.baseline > 0
         else ""
     )
     lines = (
-        f"{pace.metric}: baseline {_pace(pace.baseline, pace)}, the median of "
+        f"{pace.metric}: baseline {_pace_text(pace.baseline, pace)}, the median of "
         f"{pace.baseline_bins} cadences",
-        f"the newest cadences, newest first: {', '.join(_pace(v, pace) for v in pace.newest)}",
-        f"low is below {_pace((1 - share) * pace.baseline, pace)}; asked for are "
+        f"the newest cadences, newest first: {', '.join(_pace_text(v, pace) for v in pace.newest)}",
+        f"low is below {_pace_text((1 - share) * pace.baseline, pace)}; asked for are "
         f"{limits.throughput_cadences} cadences in a row",
         *((f"MFU {_number(check.measured.mfu)}",) if check.measured.mfu is not None else ()),
     )
@@ -131,8 +131,8 @@ def _collapse_holds(run: Run, check: CheckRecorded, pace: Pace, limits: Limits) 
     if THROUGHPUT_COLLAPSE not in run.health.findings:
         return False
     known = [value for value in pace.newest if value is not None][:2]
-    back = (1 - limits.throughput_drop / 2) * pace.baseline
-    return False if all(value >= back for value in known) else None
+    recovery_pace = (1 - limits.throughput_drop / 2) * pace.baseline
+    return False if all(value >= recovery_pace for value in known) else None
 
 
 # --- H7 ------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _sustained(run: Run, measured: Measured, limits: Limits) -> tuple[Held, ...]
 
 
 def _skipping(run: Run, measured: Measured, limits: Limits) -> Held:
-    """H7: the optimizer skips steps; three in 15 min count by practice, a single one does not."""
+    """H7: the optimizer skips too many steps in 15 min, by default three."""
     count = measured.skipped
     if count is None or not measured.warm or measured.catching_up:
         return _unknown(OPTIMIZER_INSTABILITY, "H7", Severity.ALERT)
@@ -179,7 +179,7 @@ def _raised(run: Run, measured: Measured, limits: Limits) -> Held:
 
 
 def _shifted(measured: Measured, limits: Limits, raised: Held) -> Held:
-    """H8, from practice: the minimum of 5 min is over 6 deviations above the 55 min before."""
+    """H8: the lowest loss of 5 min is far above the mean of the 55 min before."""
     shift = measured.shift
     if not limits.loss_sigma:
         return Held(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
@@ -208,22 +208,22 @@ def _level_held(
     level: Level | None,
     steps: int,
     share: float,
-    what: tuple[str, str, str],
+    labels: tuple[str, str, str],
 ) -> Held:
     """Judge a level: it must be beyond its limit for the given number of consecutive steps."""
-    kind, rule, name = what
+    kind, rule, name = labels
     if level is None or measured.catching_up or not measured.warm:
         return _unknown(kind, rule, Severity.ALERT)
-    # If its own noise sets the limit, a few points far apart may all be noise.
+    # If the metric's noise sets the limit, a few points far apart may all be noise.
     noisy = abs(level.limit - level.expected) > 1.01 * share * abs(level.expected)
     needed = steps if noisy else points_needed(steps, measured.stride)
-    long = max(level.stretch, level.open_stretch)
-    holds: bool | None = long >= needed
+    longest_stretch = max(level.stretch, level.open_stretch)
+    holds: bool | None = longest_stretch >= needed
     if not holds and kind in run.health.findings:
         middle = (level.expected + level.limit) / 2
-        falls = level.limit < level.expected
-        back = level.current >= middle if falls else level.current <= middle
-        holds = False if back and not level.open_stretch else None
+        falling_is_bad = level.limit < level.expected
+        recovered = level.current >= middle if falling_is_bad else level.current <= middle
+        holds = False if recovered and not level.open_stretch else None
     if not holds:
         return Held(kind, rule, Severity.ALERT, holds, "")
     return Held(
@@ -231,31 +231,31 @@ def _level_held(
         rule,
         Severity.ALERT,
         holds,
-        _level_summary(level, long, name, measured),
+        _level_summary(level, longest_stretch, name, measured),
         _level_lines(level, measured, needed),
     )
 
 
 def points_needed(steps: int, stride: float | None) -> int:
-    """Return how many consecutive points cover a number of steps, if not every step is logged."""
+    """Return how many consecutive points are needed to cover a number of steps."""
     return max(min(POINTS_MIN, steps), math.ceil(steps / max(stride or 1.0, 1.0)))
 
 
-def _level_summary(level: Level, long: int, name: str, measured: Measured) -> str:
+def _level_summary(level: Level, longest_stretch: int, name: str, measured: Measured) -> str:
     worst = level.peak if level.peak is not None else level.newest
-    spans = round(long * (measured.stride or 1.0))
+    spans = round(longest_stretch * (measured.stride or 1.0))
     side = "below" if level.limit < level.expected else "above"
-    begins = "has been" if level.open_stretch else "was"
-    ended = "" if level.open_stretch else f", until step {level.stretch_to}"
-    apart = (
+    verb = "has been" if level.open_stretch else "was"
+    until = "" if level.open_stretch else f", until step {level.stretch_to}"
+    difference = (
         f"{_number(worst / level.expected)} times"
         if level.expected > 0 and worst / level.expected > 3
-        else f"{_share(abs(worst - level.expected) / abs(level.expected))} {side}"
+        else f"{_percent(abs(worst - level.expected) / abs(level.expected))} {side}"
         if level.expected
         else side
     )
     return (
-        f"{name} {begins} {apart} what is expected for about {spans} steps{ended}: "
+        f"{name} {verb} {difference} what is expected for about {spans} steps{until}: "
         f"{_number(worst)}, expected {_number(level.expected)}"
     )
 
@@ -295,7 +295,7 @@ def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
     if found.reason:
         return Held(RESUME_LOSS, "H9", Severity.ALERT, False, "")
     is_off = offset_is_off(found, limits)
-    # A printed loss may differ from the tracker's: a single step of it proves nothing.
+    # A printed loss may differ from the tracker's, so one differing step proves nothing.
     proven = not found.slack or found.beyond >= POINTS_MIN
     holds: bool | None = is_off or (found.new_beyond > 0 and proven)
     if not holds and RESUME_LOSS in run.health.findings and found.beyond:
@@ -304,7 +304,7 @@ def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
     if not holds:
         return Held(RESUME_LOSS, "H9", Severity.ALERT, holds, "")
     summary = (
-        f"after the resume the loss lies {_share(abs(found.offset or 0.0))} "
+        f"after the resume the loss lies {_percent(abs(found.offset or 0.0))} "
         f"{'above' if (found.offset or 0) > 0 else 'below'} what it was before"
         if is_off
         else f"the loss of step {found.worst_step} is {_number(found.max_abs)} off what it was "
@@ -314,11 +314,11 @@ def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
 
 
 def offset_is_off(found: Overlap, limits: Limits) -> bool | None:
-    """Say whether an offset after a resume exceeds its limit and noise; none without one."""
+    """Return whether an offset after a resume exceeds its limit and noise; None if unknown."""
     if found.offset is None or found.offset_error is None:
         return None
-    apart = abs(found.offset)
-    return apart > limits.resume_offset and apart > OFFSET_ERRORS * found.offset_error
+    distance = abs(found.offset)
+    return distance > limits.resume_offset and distance > OFFSET_ERRORS * found.offset_error
 
 
 def _resume_lines(found: Overlap, limits: Limits) -> tuple[str, ...]:
@@ -335,11 +335,11 @@ def _resume_lines(found: Overlap, limits: Limits) -> tuple[str, ...]:
     if found.slack:
         lines.append(f"rounding of the logged losses allows for {_number(found.slack)} of it")
     if found.offset is not None:
-        how = "like steps" if found.offset_like else "the trend before"
+        baseline = "like steps" if found.offset_like else "the trend before"
         lines.append(
-            f"offset against {how}: {_signed(found.offset)}, standard error "
-            f"{_share(found.offset_error or 0.0)}, over {found.offset_points} points; limit "
-            f"{_share(limits.resume_offset)}"
+            f"offset against {baseline}: {_signed_percent(found.offset)}, standard error "
+            f"{_percent(found.offset_error or 0.0)}, over {found.offset_points} points; limit "
+            f"{_percent(limits.resume_offset)}"
         )
     return tuple(lines)
 
@@ -355,15 +355,15 @@ def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.4g}"
 
 
-def _share(value: float) -> str:
+def _percent(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
-def _signed(value: float) -> str:
+def _signed_percent(value: float) -> str:
     return f"{100 * value:+.3g} %"
 
 
-def _pace(value: float | None, pace: Pace) -> str:
+def _pace_text(value: float | None, pace: Pace) -> str:
     if value is None:
         return "none"
     # A time per step is shown as a time.

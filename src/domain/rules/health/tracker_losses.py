@@ -11,61 +11,67 @@ from watchkeeper.domain.values.contract.detect_limits import warmup_of
 from watchkeeper.domain.values.contract.metric_names import recognise
 
 LOSS_MIN = 0.1
-"""Loss difference that is never gross, however small both losses are."""
+"""Loss difference that is always accepted, however small both losses are."""
 
 LOSS_LINES_MAX = 4
-"""Newest lines of progress whose loss is compared."""
+"""The number of newest progress lines whose losses are compared."""
 
 HISTORY_ROWS = 128
-"""Newest rows of a history whose losses are compared."""
+"""The number of newest history rows whose losses are compared."""
 
 LOSS_STEPS_SHARE = 0.01
-"""Share of the step number within which a tracker loss counts as the same step. After warm-up no
-loss changes grossly within it."""
+"""How far apart two steps may be to be compared, as a share of the step number. After warm-up, the
+loss changes little over so few steps."""
 
 
 def loss_fits(scene: Scene) -> SourceResult:
-    """The tracker's losses differ from those that the output printed at the same steps."""
-    high = max(scene.had or 0, scene.was.step_logged or 0) if _again(scene) else -1
+    """Return how the tracker's losses differ from the printed ones; False if they agree.
+
+    None means that no comparison is possible.
+    """
+    highest_step = max(scene.had or 0, scene.was.step_logged or 0) if _is_repeating(scene) else -1
     start = scene.run.instances[0].plan.resume_step or 0
-    warm = start + warmup_of(contract_of(scene.run), scene.instance.config)
+    warm_from = start + warmup_of(contract_of(scene.run), scene.instance.config)
     logged = _logged(scene)
     if scene.shown is None or not logged:
         return None
-    held_at = sorted(logged)
+    logged_steps = sorted(logged)
     pairs: list[tuple[Step, float, float]] = []
     for shown in scene.losses:
-        if shown.loss is None or shown.step - shown.uncertainty <= max(warm, high):
+        if shown.loss is None or shown.step - shown.uncertainty <= max(warm_from, highest_step):
             continue
-        near = shown.uncertainty + max(STEPS_MIN, LOSS_STEPS_SHARE * shown.step)
-        place = bisect_left(held_at, shown.step)
+        tolerance = shown.uncertainty + max(STEPS_MIN, LOSS_STEPS_SHARE * shown.step)
+        index = bisect_left(logged_steps, shown.step)
         step = shown.step
-        apart_by = {at: abs(at - step) for at in held_at[max(place - 1, 0) : place + 1]}
-        closest = min(apart_by, key=apart_by.__getitem__)
-        if apart_by[closest] <= near:
+        distances = {at: abs(at - step) for at in logged_steps[max(index - 1, 0) : index + 1]}
+        closest = min(distances, key=distances.__getitem__)
+        if distances[closest] <= tolerance:
             pairs.append((step, shown.loss, logged[closest]))
         if len(pairs) == LOSS_LINES_MAX:
             break
-    if not pairs or any(printed < 0 or held < 0 for _, printed, held in pairs):
+    if not pairs or any(printed < 0 or logged_loss < 0 for _, printed, logged_loss in pairs):
         return None
-    apart = median(_beyond(pair, scene.limits.tracker_loss) for pair in pairs)
-    if apart <= 0:
+    excess = median(_excess(pair, scene.limits.tracker_loss) for pair in pairs)
+    if excess <= 0:
         return False
-    step, printed, held = max(pairs, key=lambda pair: _beyond(pair, scene.limits.tracker_loss))
+    step, printed, logged_loss = max(
+        pairs, key=lambda pair: _excess(pair, scene.limits.tracker_loss)
+    )
     return (
-        f"at step {step} the tracker holds a loss of {held:.4g}, the output printed {printed:.4g}"
+        f"at step {step} the tracker holds a loss of {logged_loss:.4g}, the output printed "
+        f"{printed:.4g}"
     )
 
 
-def _again(scene: Scene) -> bool:
-    """Say whether steps below an earlier high-water mark are repeated and maybe logged again."""
+def _is_repeating(scene: Scene) -> bool:
+    """Return whether training repeats steps below the highest step that was seen before."""
     mark = max(scene.had or 0, scene.was.step_logged or 0)
     return scene.shown is not None and scene.shown.step < mark
 
 
-def _beyond(pair: tuple[Step, float, float], share: float) -> float:
-    _, printed, held = pair
-    return abs(printed - held) - share * min(printed, held) - LOSS_MIN
+def _excess(pair: tuple[Step, float, float], share: float) -> float:
+    _, printed, logged_loss = pair
+    return abs(printed - logged_loss) - share * min(printed, logged_loss) - LOSS_MIN
 
 
 def _logged(scene: Scene) -> dict[Step, float]:

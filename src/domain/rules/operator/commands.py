@@ -33,7 +33,7 @@ class AnnounceAct(Command):
 
 
 class EndAct(Command):
-    """Say that a planned act is over before its window is."""
+    """Record that a planned act ended before its window did."""
 
     act: str
     reason: str
@@ -54,9 +54,9 @@ class PlanRollback(Command):
     """Plan an instance that starts from an earlier checkpoint; it needs an approval of its own.
 
     Attributes:
-        step: Whose checkpoint to go back to.
+        step: The step of the checkpoint to go back to.
         submission_id: Fixed by the caller.
-        accept_bad: Go there although its numbers are NaN or infinite; the plan's reason says so.
+        accept_bad: Accept a checkpoint with NaN or infinite numbers; the plan's reason says so.
     """
 
     step: Step
@@ -72,7 +72,7 @@ class PlanRollback(Command):
 
 
 class Supersede(Command):
-    """Close a run in favour of one of another name that goes on from its checkpoint.
+    """Close a run because a run of another name continues from its checkpoint.
 
     Attributes:
         successor: The contract of the run that goes on.
@@ -88,11 +88,11 @@ class Supersede(Command):
 
 
 class NameAncestor(Command):
-    """Say which run a drafted one goes on from.
+    """Name the run that a drafted run continues.
 
     Attributes:
-        ancestors: The whole chain, oldest first; the run that was superseded is the last.
-        checkpoint: Path of the checkpoint that it starts from.
+        ancestors: All earlier runs of the chain, oldest first; the superseded run is the last.
+        checkpoint: Path of the checkpoint that the drafted run starts from.
     """
 
     ancestors: tuple[Slug, ...]
@@ -133,17 +133,18 @@ class AddNote(Command):
 
 
 class Correct(Command):
-    """Say what is true where an earlier entry was wrong."""
+    """Correct an earlier entry that was wrong."""
 
     corrects: PositiveInt
     text: str
 
 
 class Stop(Command):
-    """End the live instance, or the run when nothing lives.
+    """End the live instance, or the run if no instance is live.
 
     Attributes:
-        consent: The consent to use, such as `c-1`; empty for a live one, or a human's own.
+        consent: The consent to use, such as `c-1`. If empty, any valid consent is used; a human
+            needs no consent.
     """
 
     reason: str

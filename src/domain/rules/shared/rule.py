@@ -13,7 +13,7 @@ from watchkeeper.domain.values.instance import Instance
 HERO = "written procedure for hero runs"
 LOOP = "written monitoring loop"
 WRONG = f"{HERO}, What Can Go Wrong"
-"""Where rules were taken from."""
+"""The documents that rules were taken from."""
 
 NEVER = 10.0**9
 MANY = 1_000_000
@@ -22,11 +22,11 @@ MANY = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a detector is asked about.
+    """The input of a detector.
 
     Attributes:
-        run: The run before or after the check is folded in; the answers are the same.
-        instance: The instance that was looked at, as it was before the check.
+        run: The run, with or without the check; the answers are the same.
+        instance: The checked instance, in its state before the check.
         check: The check.
         now: When the check is made.
     """
@@ -49,7 +49,7 @@ class Limit:
         part: The part of the contract.
         name: Its key.
         never: A value that nothing exceeds.
-        way: How that value differs from any other.
+        way: Whether a larger or a smaller value makes the rule more tolerant.
     """
 
     part: Literal["detect", "live", "watch"]
@@ -63,17 +63,18 @@ class Rule:
     """One rule. The reference page, `why` and the lists of rules derive from it.
 
     Attributes:
-        id: Such as `L6`: L rules are asked before a launch, R rules after an end, H rules find.
+        id: For example `L6`. L rules apply before a launch, R rules after an end, H rules while a
+            run is live.
         title: A few words.
-        when: For an L rule what must hold, else when it applies.
-        then: What follows.
+        when: For an L rule the condition that must be true, else when the rule applies.
+        then: The consequence.
         where: The module that decides it.
         source: Where the rule was taken from.
-        severity: How loudly a live finding of an H rule asks for the DRI, at least.
-        keeps_stacks: The finding is of a stalled job, whose evidence is lost once the job ends.
-        covered: A relaunch by an R rule may rest on the approval of an earlier plan.
-        limits: The limits of the contract that an H rule reads, as far as the record lacks them.
-        otherwise: Single facts that could have kept a finding of an H rule closed, for `why`.
+        severity: The lowest severity of a live finding of an H rule.
+        keeps_stacks: Whether the job's stacks must be kept, since they are lost once the job ends.
+        covered: Whether the approval of an earlier plan covers a relaunch by this R rule.
+        limits: The contract's limits that an H rule reads and that the record does not hold.
+        otherwise: Changes of one fact, each of which could prevent an H rule's finding; for `why`.
     """
 
     id: str

@@ -111,7 +111,7 @@ class HardwarePart(Value):
 
 
 NOBODY_SAYS = "nobody says"
-"""The source of a missing final step: a judgement of foreign observations needs no run."""
+"""The value of `source` if no final step is known, as when observations of others are judged."""
 
 
 class FinalStepPart(Value):
@@ -127,7 +127,7 @@ class FinalStepPart(Value):
 
     @property
     def known(self) -> int | None:
-        """The step, or none where nobody says one."""
+        """The final step, or None if it is not known."""
         return None if self.source == NOBODY_SAYS else self.value
 
 
@@ -149,7 +149,7 @@ class CheckpointPart(Value):
     milestones: tuple[PositiveInt, ...] = ()
 
 
-def _taken_by_git(name: str) -> str:
+def _valid_git_name(name: str) -> str:
     parts = name.split("/")
     if ".." in name or any(part.endswith((".lock", ".")) for part in parts):
         raise ValueError(
@@ -230,8 +230,8 @@ class SealPart(Value):
 
     @field_validator("tag")
     @classmethod
-    def _taken(cls, value: str) -> str:
-        return _taken_by_git(value)
+    def _valid_tag(cls, value: str) -> str:
+        return _valid_git_name(value)
 
 
 class LogbookPart(Value):
@@ -324,7 +324,7 @@ class Contract(Value):
     @field_validator("run")
     @classmethod
     def _names_a_tag(cls, value: str) -> str:
-        return _taken_by_git(value)
+        return _valid_git_name(value)
 
     @field_validator("timezone")
     @classmethod
@@ -346,10 +346,10 @@ class Contract(Value):
 
 
 HERO_CADENCE = timedelta(minutes=15)
-"""Checks of a hero run; the written procedure for hero runs names 15 minutes."""
+"""Time between checks of a hero run, from the written procedure for hero runs."""
 
 CADENCE = timedelta(seconds=570)
-"""Checks of every other lane; the written monitoring loop names 570 seconds."""
+"""Time between checks of every other lane, from the written monitoring loop."""
 
 
 def cadence_of(contract: Contract) -> timedelta:

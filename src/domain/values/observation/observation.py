@@ -1,4 +1,4 @@
-"""What was read outside at one time, before it is judged."""
+"""Facts that were read from outside sources at one time, before rules judge them."""
 
 from pydantic import AwareDatetime
 
@@ -89,7 +89,7 @@ class Observation(Value):
 
 
 class StandingWaiver(Value):
-    """A human's word ahead of the launches of a lane that one principal asks for.
+    """A waiver that a human gives in advance, for one principal's launches in one lane.
 
     Attributes:
         name: Such as `sw-1`.
@@ -97,8 +97,8 @@ class StandingWaiver(Value):
         rule: The launch rule that it waives.
         requester: Whose launches it covers.
         reason: The human's words.
-        by: The human.
-        until: It is void from then on.
+        by: The human who gave the waiver.
+        until: When the waiver ends.
     """
 
     name: str
@@ -111,15 +111,15 @@ class StandingWaiver(Value):
 
 
 class JobDescription(Value):
-    """What a job is, as far as its orchestrator tells; what it does not tell is none.
+    """A job as its orchestrator describes it; a fact that it does not give is `None`.
 
     Attributes:
         job: Its state.
         command: Its argument vector.
         env: Its variables; the values of some are secrets, so it is never stored.
         working_dir: Folder that it started in; empty for the orchestrator's default.
-        carried: What else a relaunch repeats of it.
-        lost: What it has and no relaunch could repeat, in words.
+        carried: Other settings of the job that a relaunch repeats.
+        lost: Settings of the job that a relaunch cannot repeat, as sentences.
     """
 
     job: JobFacts
@@ -131,29 +131,29 @@ class JobDescription(Value):
 
 
 class GateFacts(Value):
-    """What the launch rules need to know of the outside.
+    """The outside facts that the launch rules need.
 
-    A source that gave no answer is a reading that says so: it is never read as missing or clean.
+    If a source gave no answer, its reading says so. Its fact then counts as unknown.
 
     Attributes:
         env_missing: Names of `env_from` that are not set where the submit would happen.
-        source: The checkpoint to start from, as it was found; none when there is none to find.
-        source_reading: How its store answered; none when no checkpoint is asked for.
-        root_held_by: The live run and instance that hold the output root; empty for none.
-        root_resolved: What it resolves to on the machine of a local job; empty where none can say.
-        standing: The standing waivers that hold now.
+        source: The checkpoint to start from; null if no checkpoint is asked for or found.
+        source_reading: How that checkpoint's store answered; null if no checkpoint is asked for.
+        root_held_by: The live run and instance that hold the output root; empty if it is free.
+        root_resolved: The output root's real path on a local job's machine; empty if unknown.
+        standing: The standing waivers that are valid now.
         readings: How the sources below answered, by the names in `gate_facts`.
         repository: The code's remote.
-        worktree: The local checkout; none where there is no checkout.
+        worktree: The local checkout; null if there is no checkout.
         config: The launched configuration, flattened: dotted key to value as text.
         store: The place of the output root.
         names: The tracker's names.
-        job: What the orchestrator says of the submission id, before anything is submitted.
-        logbook: Whether the logbook gets through.
-        lineage: What this ledger knows of the checkpoint to start from.
-        home: Who is listed here, and whether a watch runs.
+        job: The job that the orchestrator already has under the submission id.
+        logbook: Whether the logbook can be pushed.
+        lineage: What this ledger recorded about the checkpoint to start from.
+        home: The listed principals of this home, and whether a watch runs.
         hardware: The machines that the orchestrator has.
-        bundle: Whether the orchestrator holds the stated bundle; none where it cannot say.
+        bundle: Whether the orchestrator has the stated bundle; null if it cannot say.
     """
 
     env_missing: tuple[str, ...] = ()
@@ -177,11 +177,11 @@ class GateFacts(Value):
 
 
 class SealFacts(Value):
-    """What a seal is verified on.
+    """The facts that a seal is verified with.
 
     Attributes:
-        commit_found: Whether the code's remote holds the launch commit; none when it cannot tell.
-        tag_target: Where the seal tag points already; empty while it does not exist.
+        commit_found: Whether the code's remote has the launch commit; `None` if that is unknown.
+        tag_target: The commit of the seal tag; empty while the tag does not exist.
     """
 
     observation: Observation
@@ -195,7 +195,7 @@ def reading_of(observation: Observation, source: str) -> Reading:
 
 
 def gate_reading_of(facts: GateFacts, source: str) -> Reading:
-    """Return the reading of a launch's source; one that was not asked is unavailable."""
+    """Return the reading of a source of the launch rules; unavailable if it was not asked."""
     return _of_source(facts.readings, source)
 
 

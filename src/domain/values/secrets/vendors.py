@@ -1,7 +1,7 @@
 """Tokens with a vendor prefix, from the published rules of gitleaks.
 
-A row is the kind, the literal prefixes, and what follows each. A prefix that is also an ordinary
-word needs the exact length behind it.
+A row has the kind, the literal prefixes, and a pattern for what follows each prefix. If a prefix
+may occur in ordinary text, the pattern requires the exact length.
 """
 
 _ROWS = (
@@ -83,5 +83,5 @@ _ROWS = (
 )
 
 VENDOR_SHAPES = tuple(
-    (kind, prefix, rest) for kind, found, rest in _ROWS for prefix in found.split()
+    (kind, prefix, pattern) for kind, prefixes, pattern in _ROWS for prefix in prefixes.split()
 )
