@@ -145,5 +145,5 @@ def _scrubbed(scrubber: Scrubber, event: StoredEvent) -> bytes:
     except ValueError:
         clean, _ = scrub_json(scrubber, text)
         return str(clean).encode()
-    clean, counts = scrub_json(scrubber, value)
-    return to_json(clean).encode() if counts else event.state
+    clean, _ = scrub_json(scrubber, value)
+    return event.state if clean == value else to_json(clean).encode()
