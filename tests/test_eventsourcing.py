@@ -37,9 +37,11 @@ from watchkeeper.domain.run.run import Run, Unreadable
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 from watchkeeper.eventsourcing import Factory, Mapper, Runs
-from watchkeeper.ports.event_store import Write
+from watchkeeper.ports.event_store import VersionConflict, Write
 from watchkeeper.services.ledger.export import export_lines
 from watchkeeper.services.ledger.ledger import Handled
+from watchkeeper.services.ledger.ledger_reader import LedgerReader
+from watchkeeper.services.ledger.saved_events import save_notes
 from watchkeeper.services.ledger.verify import Report, audit
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -85,6 +87,11 @@ def some_run(app: Any) -> str:
     return next(one for one in runs if isinstance(app.repository.get(one), Run))
 
 
+def reader_of(app: Runs) -> LedgerReader:
+    """The open ledger as reading commands use it."""
+    return LedgerReader(app.factory.opened.store)
+
+
 def number_of(_none: None, events: Iterable[Event]) -> int:
     """A projector of a user's own."""
     return sum(1 for _ in events)
@@ -107,7 +114,7 @@ def note(stream: str, version: int, text: str, key: str | None = None) -> Event:
 def test_events_of_a_run_come_as_the_ledger_reads_them(app: Runs) -> None:
     stream = some_run(app)
     events = list(app.events.get(stream))
-    history = app.factory.ledger.history(stream.removeprefix("run/"))
+    history = reader_of(app).history(stream.removeprefix("run/"))
     assert events == history
     assert [event.originator_version for event in events] == list(range(1, len(events) + 1))
     assert {event.originator_id for event in events} == {stream}
@@ -125,7 +132,7 @@ def test_the_notification_log_has_the_whole_ledger(app: Runs) -> None:
 
 
 def test_the_repository_folds_every_run_as_the_ledger_does(app: Runs) -> None:
-    ledger = app.factory.ledger
+    ledger = reader_of(app)
     for slug in ledger.slugs():
         run = app.repository.get(f"run/{slug}")
         assert run == ledger.run(slug)
@@ -140,6 +147,9 @@ def test_the_repository_takes_a_version_a_projector_and_a_cache(env: dict[str, s
         assert app.repository.get(stream, version=2).version == 2
         assert app.repository.get(stream, version=3, projector_func=number_of) == 3
         run = app.repository.get(stream)
+        assert app.repository.get(stream) is run
+        # Another projector never meets a run in the cache, nor leaves its result there.
+        assert app.repository.get(stream, projector_func=number_of) == run.version
         assert app.repository.get(stream) is run
 
 
@@ -308,6 +318,19 @@ def test_only_notes_are_saved_and_all_else_is_a_command(writing: Runs) -> None:
 
 
 # --- Writing ------------------------------------------------------------------------------------
+
+
+def test_a_home_that_was_opened_to_read_gives_no_ledger_to_write(app: Runs) -> None:
+    with pytest.raises(NotSupportedError, match="WATCHKEEPER_WRITE=yes"):
+        _ = app.factory.ledger
+
+
+def test_a_note_at_a_version_ahead_of_the_run_is_a_conflict(writing: Runs) -> None:
+    stream = some_run(writing)
+    ahead = writing.repository.get(stream).version + 2
+    # The version before it may be filled by another writer at any moment.
+    with pytest.raises(VersionConflict):
+        save_notes(writing.factory.ledger, [note(stream, ahead, "early")])
 
 
 def test_a_saved_note_keeps_every_guarantee(writing: Runs, env: dict[str, str]) -> None:

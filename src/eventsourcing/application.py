@@ -5,7 +5,7 @@ from typing import Any
 
 from eventsourcing import persistence as library
 from eventsourcing.application import Application, Repository
-from eventsourcing.persistence import InfrastructureFactory, NotSupportedError, ProgrammingError
+from eventsourcing.persistence import InfrastructureFactory, ProgrammingError
 from eventsourcing.projection import ApplicationSubscription
 from eventsourcing.utils import Environment
 
@@ -14,7 +14,7 @@ from watchkeeper.domain.rules.table import RunCommand
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.evolve.evolve import evolve
 from watchkeeper.domain.run.run import Run, Unreadable
-from watchkeeper.eventsourcing.factory import WRITE, Factory
+from watchkeeper.eventsourcing.factory import Factory
 from watchkeeper.eventsourcing.mapper import Mapper
 from watchkeeper.services.ledger.ledger import Handled
 
@@ -36,6 +36,10 @@ def fold_run(run: Run | Unreadable | None, events: Iterable[Event]) -> Run | Unr
     return run
 
 
+_NEWEST = 2**31 - 1
+"""A version that no stream reaches."""
+
+
 class RunRepository(Repository[str]):
     """The library's repository, which folds runs unless it is given another projector."""
 
@@ -47,6 +51,9 @@ class RunRepository(Repository[str]):
         """
         # A run is immutable, so that copies of cached ones would only cost time.
         kept: dict[str, Any] = {"projector_func": fold_run, "deepcopy_from_cache": False}
+        if "projector_func" in options:
+            # The cache holds runs. The library reads past it where a version is named.
+            kept["version"] = _NEWEST
         return super().get(aggregate_id, **(kept | options))
 
 
@@ -124,6 +131,4 @@ class Runs(Application[str]):
         Raises:
             NotSupportedError: The home was opened to read.
         """
-        if not self.factory.writes:
-            raise NotSupportedError(f"this home was opened to read: set {WRITE}=yes to write")
         return self.factory.ledger.handle(slug, command, key=key)

@@ -10,6 +10,7 @@ from eventsourcing import persistence as library
 from eventsourcing.persistence import (
     AggregateRecorder,
     InfrastructureFactory,
+    NotSupportedError,
     ProcessRecorder,
     ProgrammingError,
     TrackingRecorder,
@@ -87,7 +88,13 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The open ledger as commands use it."""
+        """The open ledger as commands use it.
+
+        Raises:
+            NotSupportedError: The home was opened to read.
+        """
+        if not self.writes:
+            raise NotSupportedError(f"this home was opened to read: set {WRITE}=yes to write")
         return Ledger(self.opened.store, self.scrubber)
 
     def mapper(

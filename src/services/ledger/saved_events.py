@@ -11,7 +11,7 @@ from watchkeeper.domain.run.envelope import Event, decode
 from watchkeeper.domain.run.evolve.evolve import evolve
 from watchkeeper.domain.run.operator import NoteAdded
 from watchkeeper.domain.run.run import Run, Unreadable
-from watchkeeper.ports.event_store import Write
+from watchkeeper.ports.event_store import VersionConflict, Write
 from watchkeeper.services.ledger.ledger import Ledger
 from watchkeeper.services.ledger.ledger_reader import run_stream
 from watchkeeper.services.ledger.scrub_and_encode import scrubbed_bytes, to_json
@@ -51,13 +51,14 @@ def save_notes(ledger: Ledger, events: Sequence[Event]) -> list[int]:
             raise NotSaved(f"{event.stream}: notes of one save have one key and following versions")
     rows = tuple(scrubbed_bytes(ledger.scrubber, event.envelope) for event in events)
     digest = hashlib.sha256(
-        to_json([event.data.model_dump(mode="json") for event in events]).encode()
+        to_json([first.stream, *(event.data.model_dump(mode="json") for event in events)]).encode()
     ).digest()
     known = None if key is None else ledger.store.answer(key, digest=digest)
     if known is None:
         run = ledger.run(slug)
-        if run.version == first.version - 1:
-            run = _after(run, first.stream, rows)
+        if run.version != first.version - 1:
+            raise VersionConflict(f"{first.stream} is at version {run.version}")
+        run = _after(run, first.stream, rows)
         known = ledger.store.append(
             [Write(first.stream, first.version - 1, rows)],
             key=key,
