@@ -37,8 +37,6 @@ class LaunchFiles:
 
     def worktree(self, path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
         """Return the state of a checkout; None if there is no checkout."""
-        if not Path(path).is_dir():
-            raise Unavailable("checkout", f"{path} is no folder of this machine")
         return time_limit.call(f"checkout {path}", _LIMIT, read_worktree, path, ignore)
 
     def patch(self, tree: WorktreeFacts, ignore: Sequence[str]) -> str:

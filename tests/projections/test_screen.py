@@ -135,10 +135,7 @@ def test_each_need_names_the_exact_next_command() -> None:
             'watchkeeper answer r q-1 leave --note "..."',
         ),
         "approval": (f"watchkeeper approve r --plan {digest}",),
-        "seal": (
-            "watchkeeper seal r",
-            'watchkeeper seal r --waive "launch commit 4be1c090" --reason "..."',
-        ),
+        "seal": ("watchkeeper seal r",),
     }
 
 

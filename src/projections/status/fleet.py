@@ -299,9 +299,9 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         yield Need("monitor", last, says, (_take(row, now),))
     if row["seal_missing"] and row["phase"] == "finished":
         says = f"seal blocked: {'; '.join(row['seal_missing'])}"
-        waived = [f' --waive "{lack.partition(":")[0]}"' for lack in row["seal_missing"]]
-        waive = f'watchkeeper seal {run}{"".join(waived)} --reason "..."'
-        yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}", waive))
+        names = "".join(f' --waive "{name}"' for name in row.get("seal_waivable", []))
+        waive = (f'watchkeeper seal {run}{names} --reason "..."',) if names else ()
+        yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}", *waive))
     elif row["phase"] == "finished" and not row["tag"] and not row["seals_itself"]:
         lacks = [found["summary"] for found in row["findings"] if found["rule"] == "H11"]
         says = "; ".join(["finished, not sealed", *lacks])
@@ -311,7 +311,8 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
 def _goes_on(row: RunRow) -> bool:
     """Return whether something is under way that starts or ends an interrupted run."""
     decided = row["decision"]
-    waits = decided is not None and decided["action"] in ("relaunch", "wait")
+    # Without a decision, the watch still waits for an answer of a source.
+    waits = decided is None or decided["action"] in ("relaunch", "wait")
     return waits or bool(row["stopping"]) or "asked" in row or "rollback" in row
 
 

@@ -140,6 +140,7 @@ class RunRow(TypedDict):
         milestones: Tags of verified milestones.
         ancestors: Slugs of the runs that it continues, oldest first.
         successor: Slug of the run that continues it.
+        seal_waivable: Names of the missing facts, if a human may waive all of them.
         eta: When it is expected to reach its final step: expected, earliest, latest (empty if
             unknown); absent without a pace.
         keeper: The monitor's own errors; absent while it judged nothing.
@@ -198,6 +199,7 @@ class RunRow(TypedDict):
     milestones: NotRequired[list[str]]
     ancestors: NotRequired[list[str]]
     successor: NotRequired[str]
+    seal_waivable: NotRequired[list[str]]
     eta: NotRequired[list[str]]
     keeper: NotRequired[KeeperRow]
     resume: NotRequired[str]

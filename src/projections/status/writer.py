@@ -6,6 +6,7 @@ Each row is a pure function of the history, so that `verify` can compare it with
 from datetime import UTC, datetime, timedelta
 
 from watchkeeper.domain.rules.permits.guarded import open_proposals
+from watchkeeper.domain.rules.permits.waivers import lack_never_waived
 from watchkeeper.domain.rules.watch.handover import tracker_url_of
 from watchkeeper.domain.run.check_history import expected_end
 from watchkeeper.domain.run.ends import Action, DecisionMade
@@ -157,6 +158,8 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         row["proposals"] = proposals
     if permissions := _permissions(run):
         row["permissions"] = permissions
+    if run.seal.missing and not any(lack_never_waived(lack) for lack in run.seal.missing):
+        row["seal_waivable"] = [lack.partition(":")[0] for lack in run.seal.missing]
     if eta := expected_end(run):
         row["eta"] = [_iso(eta.at), _iso(eta.earliest), _iso_or_none(eta.latest) or ""]
     return with_operator(row, run)

@@ -145,6 +145,8 @@ def _patch_lost(gate: Gate) -> GateFinding | None:
     kept = f"evidence/{prior.patch_kept[:2]}/{prior.patch_kept}.patch of the home"
     where = f" (git apply {kept})" if prior.patch_kept else ""
     fix = f"apply the patch again{where}; or go on with other code as a new run, by supersede"
+    if prior.plan.git_sha != gate.plan.git_sha:
+        fix = "go on at the new commit as a new run, by supersede"
     return blocked("L2", "dirty tree", says, fix)
 
 
