@@ -143,8 +143,8 @@ class Stop(Command):
     """End the live instance, or the run if no instance is live.
 
     Attributes:
-        consent: The consent to use, such as `c-1`. If empty, any valid consent is used; a human
-            needs no consent.
+        consent: The consent to use, such as `c-1`. If empty, any valid consent is used. A
+            human without one gives it by this command.
     """
 
     reason: str

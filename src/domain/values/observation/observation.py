@@ -148,7 +148,7 @@ class GateFacts(Value):
         config: The launched configuration, flattened: dotted key to value as text.
         store: The place of the output root.
         names: The tracker's names.
-        job: The job that the orchestrator already has under the submission id.
+        job: What the orchestrator reports for the submission id, before anything is submitted.
         logbook: Whether the logbook can be pushed.
         lineage: What this ledger recorded about the checkpoint to start from.
         home: The listed principals of this home, and whether a watch runs.
