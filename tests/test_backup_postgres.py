@@ -79,7 +79,7 @@ def test_a_ledger_that_was_moved_away_is_told_of_and_a_restore_goes_on(
     for words in (["status"], ["doctor"], ["watch", "--until-idle"], ["init"]):
         said = cli("--store", postgres_url, *words)
         assert said.code != 0
-        assert f"into the schema {away}, and nothing is in its place" in said.said, words
+        assert f"into the schema {away}, and nothing replaced it" in said.said, words
         assert "`watchkeeper ledger restore FILE`" in said.said
         assert f"`ALTER SCHEMA {away} RENAME TO {schema}`" in said.said
     done = cli("ledger", "restore", str(copy), "--json")
@@ -398,7 +398,7 @@ def test_what_is_no_whole_copy_of_this_ledger_is_refused_and_nothing_is_changed(
     for path, code, says in (
         (torn, 4, "the archive is damaged"),
         (other, 4, "t_another"),
-        (text, 4, "no archive"),
+        (text, 4, "is not an archive"),
         (tmp_path / "missing", 4, "cannot be read"),
     ):
         said = cli("ledger", "restore", str(path))

@@ -201,7 +201,7 @@ def test_a_live_run_that_goes_wrong_is_told_about_and_never_relaunched(
     book = logbook_of(summary)
     assert re.search(rf"^### .* UTC - finding: .*\({rule}\)$", book, re.MULTILINE)
     assert says in book
-    asked = "the job is left alone, a human is asked (R17"
+    asked = "the job was not touched, a human is asked (R17"
     told = "nothing is done, a human is notified (R17"
     assert (asked if severity == "alert" else told) in book
     why = run_cli("why", "demo-lm", "--home", str(home))

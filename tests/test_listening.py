@@ -44,7 +44,7 @@ def test_what_is_told_is_read_back(home: Home) -> None:
     well, says = sentence(source, told, clock.now())
     assert not well
     assert "unreachable for 0 s; the server gives no answer; last message 0 s ago" in says
-    assert "1 given back; 2 acknowledgements failed" in says
+    assert "1 returned; 2 acknowledgements failed" in says
 
 
 def test_a_watch_that_was_killed_is_found_by_its_silence(home: Home) -> None:

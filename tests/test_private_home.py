@@ -83,7 +83,7 @@ def test_a_ledger_without_its_marker_is_never_made_a_new_home(tmp_path: Path) ->
         done = in_this_process(*words, "--home", str(home))
         said = (done.stdout + done.stderr).decode()
         assert done.returncode != 0, words
-        assert "deployment.json is gone" in said, words
+        assert "deployment.json is missing" in said, words
         assert "run `watchkeeper init" not in said, words
         assert not marker.exists()
     marker.write_text(kept)

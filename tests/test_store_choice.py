@@ -61,7 +61,7 @@ def test_the_option_wins_over_the_variable_and_that_over_what_the_home_keeps(
     assert cli("launch", contract).code == 3
     assert "tiny" in cli("status", "--all").out
     monkeypatch.setenv("WATCHKEEPER_STORE", postgres_url)
-    assert "there is no ledger" in cli("status").err
+    assert "no ledger. Nothing was stored" in cli("status").err
     assert "tiny" in cli("--store", "sqlite", "status", "--all").out
     assert cli("--store", "sqlite", "verify", "--offline").code == 0
 
@@ -89,7 +89,7 @@ def test_a_schema_of_a_home_that_is_lost_is_not_made_anew(
         assert session.ledger.slugs() == []
     postgres_server.drop(postgres_server.schemas())
     with (
-        pytest.raises(StoreFailure, match=r"there is no ledger.*restore a backup"),
+        pytest.raises(StoreFailure, match=r"no ledger\. Nothing was stored.*restore a backup"),
         open_session(tmp_path / "home"),
     ):
         pass

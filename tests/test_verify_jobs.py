@@ -131,7 +131,7 @@ def test_where_a_process_is_killed_nothing_can_be_told(
     killer.join()
     assert said.code == 2
     assert said.out.startswith("cannot tell:")
-    assert "was ended by SIGKILL before it answered" in said.out
+    assert "was killed by SIGKILL before it answered" in said.out
     assert "intact" not in said.out
     assert gone(caught)
 
@@ -162,7 +162,7 @@ def test_with_too_few_connections_fewer_processes_do_all_and_it_is_said(
     assert (said.code, said.json["unchecked"]) == (0, [])
     for counted in ("runs", "events", "problems"):
         assert said.json[counted] == whole[counted]
-    notes = [note for note in said.json["notes"] if "no connection left" in note]
+    notes = [note for note in said.json["notes"] if "no free connection" in note]
     assert any(note.startswith("verifying runs: ") for note in notes)
     left = "process" if proving == 1 else "processes"
     assert notes[0] == (

@@ -179,7 +179,7 @@ def test_a_session_that_is_not_there_is_told_and_waited_for(spool: Spool, tmp_pa
         session,
     )  # fmt: skip
     bridge.follow()
-    assert bridge.counts().unread == f"{session}/logs is not there"
+    assert bridge.counts().unread == f"{session}/logs does not exist"
     made(session).write_text(line(1))
     bridge.follow()
     assert bridge.counts().unread == ""

@@ -457,10 +457,16 @@ def test_no_secret_is_written_to_the_disk(
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"command": ("no-such-program-anywhere",)}, "no program 'no-such-program-anywhere'"),
-        ({"command": ("./train.sh",)}, "no program './train.sh'"),
-        ({"command": ("true",), "working_dir": "/no/such/folder"}, "no folder /no/such/folder"),
-        ({"command": ("true",), "env": {"PATH": "/no/such"}}, "no program 'true'"),
+        (
+            {"command": ("no-such-program-anywhere",)},
+            "program 'no-such-program-anywhere' can't",
+        ),
+        ({"command": ("./train.sh",)}, "program './train.sh' can't be started"),
+        (
+            {"command": ("true",), "working_dir": "/no/such/folder"},
+            "/no/such/folder does not exist",
+        ),
+        ({"command": ("true",), "env": {"PATH": "/no/such"}}, "program 'true' can't be started"),
     ],
 )
 def test_what_this_machine_can_not_start_is_refused(

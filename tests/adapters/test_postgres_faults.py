@@ -496,7 +496,7 @@ def test_a_schema_of_a_newer_watchkeeper_is_refused(
 
 
 def test_a_ledger_is_made_only_when_asked_for(postgres_url: str) -> None:
-    with pytest.raises(StoreFailure, match=r"there is no ledger.*init"):
+    with pytest.raises(StoreFailure, match=r"no ledger\. Nothing was stored.*init"):
         open_postgres(parse_address(postgres_url))
 
 

@@ -56,7 +56,7 @@ def test_a_killed_process_is_an_error_that_says_so_and_ends_the_others(tmp_path:
 
     killer = Thread(target=kill_one)
     killer.start()
-    with pytest.raises(ProcessLost, match=r"was ended by SIGKILL before it answered.*--jobs 1"):
+    with pytest.raises(ProcessLost, match=r"was killed by SIGKILL before it answered.*--jobs 1"):
         list(in_processes(stuck, str(tmp_path), range(2), 2))
     killer.join()
     assert gone(caught)

@@ -79,7 +79,7 @@ def assert_lives(place: Place) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_body_of_a_request_ends_the_server(server: Place, method: str) -> None:
-    assert {"GetStatus", "ListEvents", "AnswerQuestion"} <= set(METHODS)
+    assert {"GetStatus", "ListEvents", "Acknowledge"} <= set(METHODS)
     path = f"{SERVICE}/{method}"
     for kind, bodies in ((JSON, JSON_BODIES), (PROTO, BINARY_BODIES)):
         for name, body in bodies.items():

@@ -369,7 +369,7 @@ def test_a_killed_process_says_nothing_of_the_store(
 
     killer = Thread(target=kill_one)
     killer.start()
-    with pytest.raises(ProcessLost, match="was ended by SIGKILL before it answered"):
+    with pytest.raises(ProcessLost, match="was killed by SIGKILL before it answered"):
         verified(place, Jobs(2, PART))
     killer.join()
     assert gone(caught)

@@ -61,6 +61,7 @@ from watchkeeper.domain.rules.operator.commands import (
     RequestRelaunch,
     Stop,
     Supersede,
+    TakeQuestion,
 )
 from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose, Revoke, Waive
 from watchkeeper.domain.rules.permits.guarded import CONSENT_LIFE, GuardedAction, lost_target
@@ -123,6 +124,7 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
         TakeWatch: {"holder": HOLDER, "same_home": True},
         ReleaseWatch: {"token": token, "reason": "leaving"},
         Relaunch: {"token": token, "submission_id": f"{SLUG}-i2-home", "facts": clear()},
+        TakeQuestion: {"question": "q-1"},
         AnswerQuestion: {"question": "q-1"},
         AddNote: {"text": "a remark"},
         Correct: {"corrects": 1, "text": "as it was"},
