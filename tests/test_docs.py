@@ -125,7 +125,7 @@ def test_every_command_that_is_told_exists_with_its_options(path: Path) -> None:
             assert told <= known | {"--help"}, f"{line}: {told - known}"
 
 
-def test_the_readme_names_every_exit_code() -> None:
+def test_the_guide_names_every_exit_code() -> None:
     codes = {
         EXIT_DONE,
         EXIT_BROKEN,
@@ -134,7 +134,7 @@ def test_the_readme_names_every_exit_code() -> None:
         EXIT_BAD_INPUT,
         EXIT_INTERRUPTED,
     }
-    section = page("README.md").partition("## Exit codes")[2].partition("\n## ")[0]
+    section = page("docs/operators-guide.md").partition("## Exit codes")[2].partition("\n## ")[0]
     assert {int(found) for found in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)} == codes
 
 
