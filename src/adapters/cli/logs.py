@@ -64,26 +64,31 @@ def logs(
         orchestrator = session.adapters.orchestrator(contract_of(known))
 
         def read() -> tuple[str, ...]:
-            found = orchestrator.log_tail(job, lines_max=LINES_MAX if follow else lines)
+            tail = orchestrator.log_tail(job, lines_max=LINES_MAX if follow else lines)
+            # All lines are scrubbed as one text: a private key has several.
+            clean = scrub(session.ledger.scrubber, "\n".join(tail)).text
             # A terminal must never obey a control sequence that a job printed.
-            return tuple(terminal_line(scrub(session.ledger.scrubber, one).text) for one in found)
+            printable = tuple(terminal_line(line) for line in clean.split("\n")) if tail else ()
+            return failure_lines(printable) if errors else printable
 
-        first = read()
-        shown = failure_lines(first) if errors else first
+        shown = read()
         if as_json:
-            found = {"run": run, "instance": chosen.plan.instance, "job": job, "lines": [*shown]}
-            say(as_json, found, "")
+            document = {
+                "run": run,
+                "instance": chosen.plan.instance,
+                "job": job,
+                "lines": [*shown],
+            }
+            say(as_json, document, "")
             return
         if isinstance(orchestrator, FileOrchestrator) and (path := orchestrator.output_file(job)):
             click.echo(f"file: {path}", err=True)
         for line in shown[-lines:]:
             click.echo(line)
         if follow:
-            _follow(lambda: orchestrator.find(job).state, read, first, errors=errors)
+            _follow(lambda: orchestrator.find(job).state, read, shown)
         elif not shown:
-            what = (
-                f"no error is in the newest {count(len(first), 'line')}" if errors else "no output"
-            )
+            what = f"no error is in the newest {count(lines, 'line')}" if errors else "no output"
             click.echo(f"{run} {chosen.plan.instance} (job {job}): {what}", err=True)
 
 
@@ -91,8 +96,6 @@ def _follow(
     state: Callable[[], JobState],
     read: Callable[[], tuple[str, ...]],
     shown: Sequence[str],
-    *,
-    errors: bool,
 ) -> None:
     """Print new lines until the job has ended. The last read comes after the end was seen."""
     live = True
@@ -100,14 +103,12 @@ def _follow(
         clock.sleep(_POLL)
         live = state() in LIVE
         newest = read()
-        for line in new_lines(shown, newest, errors=errors):
+        for line in new_lines(shown, newest):
             click.echo(line)
         shown = newest
 
 
-def new_lines(
-    before: Sequence[str], newest: Sequence[str], *, errors: bool = False
-) -> tuple[str, ...]:
+def new_lines(before: Sequence[str], newest: Sequence[str]) -> tuple[str, ...]:
     """Return the lines of a log's tail that an earlier read of the tail lacked.
 
     >>> new_lines(("a", "b"), ("b", "c"))
@@ -119,8 +120,6 @@ def new_lines(
         (size for size in range(len(before), 0, -1) if [*before[-size:]] == [*newest[:size]]), 0
     )
     added = tuple(newest[known:])
-    if errors:
-        return failure_lines(added)
     return (_MISSED, *added) if before and added and not known else added
 
 

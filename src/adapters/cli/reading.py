@@ -44,8 +44,8 @@ class _Wanted:
     until: datetime | None
 
     @property
-    def some(self) -> bool:
-        """Whether events are left out."""
+    def filters(self) -> bool:
+        """Whether it leaves any event out."""
         return bool(self.types or self.since or self.until)
 
     def __call__(self, row: EventRow) -> bool:
@@ -118,13 +118,15 @@ def events(
         (*types, *(ERROR_TYPES if errors else ())), _when("since", since), _when("until", until)
     )
     if server:
-        asked = load("rpc.client", "event_rows")(server, run, after, None if wanted.some else last)
+        asked = load("rpc.client", "event_rows")(
+            server, run, after, None if wanted.filters else last
+        )
         rows = _last([row for row in asked if wanted(row)], last)
         _list(as_json, run, rows, rows)
         return
     with open_reader(home) as session:
         head = known_run(session.ledger, run).version
-        begin = max(after, head - last) if last and not wanted.some else after
+        begin = max(after, head - last) if last and not wanted.filters else after
         history = session.ledger.history(run, after=begin)
         shown = _last([event for event in history if wanted(event_row(event))], last)
         _list(as_json, run, map(event_row, shown), map(whole_row, shown))

@@ -369,8 +369,7 @@ def _blocked_relaunch(
 
 def _after_fix(fix: str) -> str:
     """Return what to do about a blocked relaunch: without the fix it would be blocked again."""
-    first = fix.removesuffix("; launch again")
-    return f"First: {first}. Then relaunch, or leave it?" if first else ""
+    return f"First: {fix}. Then relaunch, or leave it?" if fix else ""
 
 
 def _drift(run: Run, event: RunEvent, now: datetime) -> list[FindingChange]:

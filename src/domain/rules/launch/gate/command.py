@@ -60,7 +60,7 @@ def l1(gate: Gate) -> GateFinding:
     if gate.facts.env_missing:
         names = ", ".join(gate.facts.env_missing)
         says = f"not set where the submit happens: {names}"
-        fix = f"export {names} where the watch runs, or here without a watch; launch again"
+        fix = f"export {names} where the watch runs, or here without a watch"
         return blocked("L1", "environment", says, fix)
     return passed("L1", "command", "exact command line, no literal secret")
 
