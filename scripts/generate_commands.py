@@ -8,6 +8,7 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,7 +37,7 @@ interrupted. With `--json`, a command prints one JSON object on standard output.
 
 def page() -> str:
     """Return the page as it should be."""
-    parent = click.Context(cli, info_name="watchkeeper", terminal_width=WIDTH)
+    parent = _root(terminal_width=WIDTH)
     parts = [INTRODUCTION, *_contents()]
     for name in cli.list_commands(parent):
         command = cli.get_command(parent, name)
@@ -46,6 +47,14 @@ def page() -> str:
         if isinstance(command, click.Group):
             parts += _below(command, context)
     return "\n".join(parts)
+
+
+def _root(**options: Any) -> click.Context:
+    """Return the context of the program, with its settings: `-h` is help everywhere.
+
+    Click keeps a command's help option as it was first made, so no context may lack them.
+    """
+    return click.Context(cli, info_name="watchkeeper", **cli.context_settings, **options)
 
 
 def _contents() -> list[str]:
@@ -62,7 +71,7 @@ def readme(text: str) -> str:
     _, ends, after = rest.partition(ENDS)
     assert begins, f"{README} has lost its mark {BEGINS}"
     assert ends, f"{README} has lost its mark {ENDS}"
-    parent = click.Context(cli, info_name="watchkeeper")
+    parent = _root()
     rows = ["| command | does |", "|---|---|"]
     for name in DAILY:
         command = cli.get_command(parent, name)

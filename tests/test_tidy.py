@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -204,7 +205,9 @@ def test_no_message_has_a_word_of_the_old_dialect(path: Path) -> None:
 
 def _helps(command: click.Command, above: click.Context | None = None) -> Iterator[str]:
     """Yield the help of a command and of all commands below it."""
-    context = click.Context(command, parent=above, info_name=command.name)
+    # With the settings: click keeps a help option as it was first made, for other tests too.
+    settings: dict[str, Any] = {} if above else {**command.context_settings}
+    context = click.Context(command, parent=above, info_name=command.name, **settings)
     yield command.get_help(context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
