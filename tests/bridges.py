@@ -138,6 +138,9 @@ def bridge(address: str, topic: str, spool: Path, *more: str) -> Generator[Runni
         )
     try:
         yield Running(process, log)
+    except BaseException as error:
+        error.add_note(f"the bridge's last output:\n{log.read_text()[-2_000:]}")
+        raise
     finally:
         process.kill()
         process.wait(timeout=60)

@@ -9,7 +9,6 @@ import itertools
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from psycopg import sql
 
 from tests.missing import had
 from tests.server_process import ServerNotStarted
+from tests.sockets import free_port
 from watchkeeper import clock
 from watchkeeper.adapters.ledger_choice import HOME_MARK, VARIABLE
 
@@ -176,14 +176,6 @@ def start_postgres() -> PostgresServer:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return server
-
-
-def free_port() -> int:
-    """Return a port that was free a moment ago: PostgreSQL cannot choose one by itself."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def new_schema(beginning: str = "t") -> str:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.missing import cannot_have
 from tests.session import DRI, data_of, requested, runs_of, taken, watch_until
+from tests.sockets import free_port
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session
@@ -29,12 +29,6 @@ from watchkeeper.domain.values.contract.contract import OrchestratorPart
 pytestmark = [pytest.mark.ray, pytest.mark.git]
 
 RUN = "headless"
-
-
-def free_port() -> int:
-    with socket.socket() as taken_port:
-        taken_port.bind(("127.0.0.1", 0))
-        return int(taken_port.getsockname()[1])
 
 
 def head(folder: Path, port: int, config: pytest.Config) -> RayHead:

@@ -12,8 +12,9 @@ import pytest
 
 from bench.commands import fill
 from tests.command_line import Cli, written
-from tests.postgres import PostgresServer, free_port
+from tests.postgres import PostgresServer
 from tests.session import data_of, phase_of, requested, runs_of, watch_until
+from tests.sockets import free_port
 from tests.stores import ON_FILE, Place, tamper
 from tests.training import Site, tiny_contract
 from watchkeeper.adapters.cli.common import Session, holder_of, open_session

@@ -17,7 +17,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,7 @@ from google.cloud import pubsub_v1
 
 from killing.bridge_victim import POINTS, Setting, work
 from watchkeeper import clock
-from watchkeeper.adapters.ray.cluster import start_head
+from watchkeeper.adapters.ray.cluster import free_ports, start_head
 from watchkeeper.adapters.ray.messages import is_object
 
 HEAVY = ["watchkeeper.adapters.ray.bridge", "watchkeeper.adapters.cli.watching"]
@@ -132,7 +131,7 @@ def campaign(options: argparse.Namespace) -> int:
     folder = Path(tempfile.mkdtemp(prefix="wk-kill-bridge-"))
     topic, subscription = made_topic(folder.name.replace("_", "-").lower())
     head = start_head(folder / "head", 2)
-    setting = Setting(folder, topic, head.address, free_port())
+    setting = Setting(folder, topic, head.address, free_ports(1)[0])
     setting.log.parent.mkdir(parents=True)
     chance = random.Random(options.seed)
     feeder = Feeder(setting, head.gcs, random.Random(options.seed))
@@ -279,12 +278,6 @@ def pulled(subscription: tuple[Any, str]) -> list[Any]:
             return found
         client.acknowledge(subscription=path, ack_ids=[each.ack_id for each in batch])
         found += [each.message for each in batch]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port
 
 
 def main() -> int:

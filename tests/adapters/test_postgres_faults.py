@@ -19,7 +19,8 @@ import pytest
 
 from tests.adapters.cut_proxy import CutProxy, cut_proxy
 from tests.adapters.store_processes import line_of, worker
-from tests.postgres import PostgresServer, free_port
+from tests.postgres import PostgresServer
+from tests.sockets import free_port
 from tests.stores import Place, tamper
 from watchkeeper.adapters.store import postgres_schema
 from watchkeeper.adapters.store.content import ProblemKind

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import uuid
@@ -15,6 +14,7 @@ import psutil
 import pytest
 
 from tests.bridges import Running, Subscription, bridge, command, subscribe
+from tests.sockets import free_port
 from watchkeeper import clock
 from watchkeeper.adapters.ray.cluster import HeadNotStarted, RayHead, start_head
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
@@ -23,12 +23,6 @@ from watchkeeper.domain.values.basic import JobSpec
 pytestmark = [pytest.mark.ray, pytest.mark.pubsub, pytest.mark.timeout(700)]
 
 SECRET = "hf_" + "q7" * 18
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port
 
 
 def head(folder: Path, variables: dict[str, str], port: int | None = None) -> RayHead:
@@ -82,13 +76,13 @@ def station(tmp_path_factory: pytest.TempPathFactory, emulator: None) -> Iterato
     more = ("--session-dir", str(started.directory / "session_latest"), "--events-port", str(port))
     try:
         with bridge(started.address, heard.topic, folder / "spool", "--poll", "1s", *more) as ours:
-            worker = join_and_die(started, folder, heard)
+            worker = join_and_die(started, folder, heard, ours)
             yield Station(started, ours, heard, worker)
     finally:
         started.stop()
 
 
-def join_and_die(head: RayHead, folder: Path, heard: Subscription) -> str:
+def join_and_die(head: RayHead, folder: Path, heard: Subscription, ours: Running) -> str:
     """Let a second node join, and kill it as a preemption does; return its id."""
     started = [started_node(head, folder)]
 
@@ -97,6 +91,7 @@ def join_and_die(head: RayHead, folder: Path, heard: Subscription) -> str:
         return [node["node_id"] for node in nodes if not node["is_head_node"]]
 
     def joined() -> bool:
+        assert ours.process.poll() is None, f"the bridge exited: {ours.log.read_text()}"
         if started[-1].poll() is not None:
             # On a machine that is very busy Ray gives a start up by itself.
             started.append(started_node(head, folder))

@@ -143,7 +143,7 @@ def _start_head(
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "ray-head.log"
     ray_folder = Path(tempfile.mkdtemp(prefix="wkray-", dir="/tmp"))
-    agent, free, gcs, client = _free_ports(4)
+    agent, free, gcs, client = free_ports(4)
     dashboard = settings.port or free
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -190,8 +190,14 @@ def _head_environment(ray_folder: Path) -> dict[str, str]:
     }
 
 
-def _free_ports(count: int) -> list[int]:
-    """Return ports that were free a moment ago, all different."""
+def free_ports(count: int) -> list[int]:
+    """Return different local ports that were free a moment ago.
+
+    They lie below the range of outgoing connections, so no other process gets one by chance.
+
+    Raises:
+        HeadNotStarted: Too few ports are free.
+    """
     with contextlib.ExitStack() as opened:
         found: list[int] = []
         # The order is random, so that two processes that start at once try different ports.
