@@ -1,20 +1,25 @@
 """The house rules of size, which no linter has: a module and a function fit in one head."""
 
 import ast
+import functools
 import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 
 from tests.every_row import every_row
 from watchkeeper.adapters.cli import COMMANDS, cli
 from watchkeeper.domain.run.registry import type_of
 from watchkeeper.domain.run.run import Run
+
+# What was read of the modules is read once, so by one worker.
+pytestmark = pytest.mark.xdist_group("tidy")
 
 ROOT = Path(__file__).parents[1]
 MODULE_LINES_MAX = 400
@@ -27,19 +32,66 @@ MODULES = [
     for path in sorted((ROOT / room).rglob("*.py"))
     if not GENERATED & set(path.parts)
 ]
+SOURCES = [path for path in MODULES if path.is_relative_to(ROOT / "src")]
+
+
+@dataclass
+class Source:
+    """What the tests ask of a module, from one walk over its tree."""
+
+    lines: int
+    first_line: str
+    """The first line of its docstring."""
+    functions: dict[str, int] = field(default_factory=dict[str, int])
+    """Lines of each function that is too long."""
+    imported: set[str] = field(default_factory=set[str])
+    """Each `MODULE.NAME`, and each `MODULE`."""
+    names: set[str] = field(default_factory=set[str])
+    """What it reads, imports, or defines as a class."""
+    texts: list[str] = field(default_factory=list[str])
+    """String constants with a space that are no docstrings."""
+
+
+@functools.cache
+def text_of(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+@functools.cache
+def source_of(path: Path) -> Source:
+    text = text_of(path)
+    tree = ast.parse(text)
+    found = Source(len(text.splitlines()), (ast.get_docstring(tree) or "").split("\n")[0])
+    # A node comes before the nodes below it.
+    alone = set[int]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    found.functions[node.name] = length
+            case ast.ClassDef(name=name) | ast.Name(id=name):
+                found.names.add(name)
+            case ast.ImportFrom(module=module, names=aliases):
+                found.names.update(alias.name for alias in aliases)
+                if module is not None:
+                    package = module.removeprefix("watchkeeper").lstrip(".")
+                    found.imported.add(package)
+                    found.imported |= {f"{package}.{one.name}".lstrip(".") for one in aliases}
+            case ast.Expr(value=ast.Constant() as constant):
+                # The docstring of a module, class, function or attribute.
+                alone.add(id(constant))
+            case ast.Constant(value=str(value)) if " " in value and id(node) not in alone:
+                found.texts.append(value)
+            case _:
+                pass
+    return found
 
 
 @every_row("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_and_its_functions_are_short(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MODULE_LINES_MAX
-    long = {
-        node.name: length
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
-    }
-    assert not long
+    assert source_of(path).lines <= MODULE_LINES_MAX
+    assert not source_of(path).functions
 
 
 SMALL_MODULE_LINES = 60
@@ -63,34 +115,32 @@ SMALL_WITH_ONE_IMPORTER = frozenset(
 def _imported_by() -> dict[str, set[str]]:
     """Return by module which other modules of the package import it."""
     sources = {
-        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts): path.read_text("utf-8")
-        for path in MODULES
-        if path.is_relative_to(ROOT / "src")
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts): source_of(path)
+        for path in SOURCES
     }
     found: dict[str, set[str]] = {name: set() for name in sources}
-    for name, text in sources.items():
-        for node in ast.walk(ast.parse(text)):
-            if not isinstance(node, ast.ImportFrom) or node.module is None:
-                continue
-            package = node.module.removeprefix("watchkeeper").lstrip(".")
-            for alias in node.names:
-                whole = f"{package}.{alias.name}".lstrip(".")
-                for module in {whole, package} & found.keys():
-                    found[module].add(name)
+    for name, source in sources.items():
+        for module in source.imported & found.keys():
+            found[module].add(name)
     return found
 
 
 def test_a_small_module_has_two_importers() -> None:
-    by_name = "".join(path.read_text("utf-8") for path in MODULES if "adapters" in path.parts)
+    # Commands and clients are loaded by their name, or run as programs.
+    by_name = {
+        word.removesuffix(".py").split(".")[-1]
+        for path in MODULES
+        if "adapters" in path.parts
+        for word in re.findall(r'"([a-z0-9_.]+)"', text_of(path))
+    }
     lonely = {
         name
         for name, importers in _imported_by().items()
         if len(importers) < 2
         and not name.endswith("__init__")
-        and len((ROOT / "src" / name.replace(".", "/")).with_suffix(".py").read_text().splitlines())
+        and source_of((ROOT / "src" / name.replace(".", "/")).with_suffix(".py")).lines
         <= SMALL_MODULE_LINES
-        # Commands and clients are loaded by their name, or run as programs.
-        and not re.search(rf'"(watchkeeper\.)?([a-z_.]+\.)?{name.split(".")[-1]}(\.py)?"', by_name)
+        and name.split(".")[-1] not in by_name
     }
     assert lonely <= SMALL_WITH_ONE_IMPORTER
     assert len(SMALL_WITH_ONE_IMPORTER) <= 10
@@ -102,7 +152,7 @@ DIALECT = re.compile(r"\b(told|tells|aside|beside|anew|whoever|mend|desk|office|
 
 @every_row("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_first_line_of_a_module_is_short_and_plain(path: Path) -> None:
-    first = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]
+    first = source_of(path).first_line
     assert first, "a module says what it is"
     assert len(first) <= FIRST_LINE_COLUMNS
     assert not DIALECT.search(first)
@@ -113,15 +163,19 @@ WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 @every_row("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_name_has_a_word_of_the_old_dialect(path: Path) -> None:
+    words = {
+        word
+        for word in set(re.findall(r"\w+", text_of(path)))
+        if any(DIALECT.fullmatch(part) for part in WORD.findall(word))
+    }
+    # Comments and texts have words, too, so those of a few modules are looked at again.
+    assert not words or not words & _names_in(path)
+
+
+def _names_in(path: Path) -> set[str]:
     with path.open("rb") as source:
-        names = {
-            token.string
-            for token in tokenize.tokenize(source.readline)
-            if token.type == tokenize.NAME
-        }
-    assert {
-        one for one in names if any(DIALECT.fullmatch(word) for word in WORD.findall(one))
-    } == set()
+        tokens = tokenize.tokenize(source.readline)
+        return {token.string for token in tokens if token.type == tokenize.NAME}
 
 
 EVENT_MODULES_MAX = 7
@@ -140,22 +194,8 @@ NAMED_BY_MORE = {
 """At most ten events, each with the modules that name it today. A number may only fall."""
 
 
-def _names_in(path: Path) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        match node:
-            case ast.Name(id=name) | ast.ClassDef(name=name):
-                names.add(name)
-            case ast.ImportFrom():
-                names.update(alias.name for alias in node.names)
-            case _:
-                pass
-    return names
-
-
 def test_an_event_is_named_in_few_modules() -> None:
-    in_source = [_names_in(path) for path in MODULES if path.is_relative_to(ROOT / "src")]
-    named = Counter(name for names in in_source for name in names)
+    named = Counter(name for path in SOURCES for name in source_of(path).names)
     counts = {event.__name__: named[event.__name__] for event in type_of.values()}
     over = {name: count for name, count in counts.items() if count > EVENT_MODULES_MAX}
     assert over.keys() == NAMED_BY_MORE.keys()
@@ -170,35 +210,15 @@ def test_a_run_is_a_few_sub_states() -> None:
     assert len(fields(Run)) <= RUN_FIELDS_MAX
 
 
-SOURCES = [path for path in MODULES if path.is_relative_to(ROOT / "src")]
 STORED_TEXTS = frozenset({"no source tells", " tells"})
 """At most ten texts that keep an old word: a golden logbook shows these, from recorded findings."""
 SPOOL_TABLE = re.compile(r"\b(?:FROM|INTO|EXISTS|ON) told\b")
 """The bridge's spool on disk has this name."""
 
 
-def _messages(path: Path) -> Iterator[str]:
-    """Yield the string constants with a space that are no docstrings."""
-    tree = ast.parse(path.read_text("utf-8"))
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docstrings = {
-        node.body[0].value
-        for node in ast.walk(tree)
-        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
-    }
-    statements = {
-        node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)
-    }  # Docstrings of attributes.
-    for node in ast.walk(tree):
-        if node in docstrings | statements or not isinstance(node, ast.Constant):
-            continue
-        if isinstance(node.value, str) and " " in node.value:
-            yield node.value
-
-
 @every_row("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_message_has_a_word_of_the_old_dialect(path: Path) -> None:
-    found = {text for text in _messages(path) if DIALECT.search(SPOOL_TABLE.sub("", text))}
+    found = {text for text in source_of(path).texts if DIALECT.search(SPOOL_TABLE.sub("", text))}
     assert found - STORED_TEXTS == set()
     assert len(STORED_TEXTS) <= 10
 
