@@ -102,6 +102,7 @@ def test_the_first_run_of_the_readme_gives_what_it_shows(
                 printed = shell(words.replace("first-run", f"first-run --output-root {folder}"))
             elif command.startswith("watchkeeper why"):
                 printed = wait_for(words, "the relaunch", "Relaunched after i1")
+                assert "(temporary)" not in (tmp_path / "watch.log").read_text()
             elif command.startswith("watchkeeper seal"):
                 wait_for("watchkeeper status first-run", "the end", "finished")
                 printed = shell(words)

@@ -47,6 +47,7 @@ from watchkeeper.adapters.principals import add_human
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.run.phases import phase_name
 from watchkeeper.domain.run.run import Run, live_instance
+from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.contract.contract import OrchestratorPart
 from watchkeeper.domain.values.contract.plan import short
 from watchkeeper.domain.values.people import Actor
@@ -356,9 +357,9 @@ def _launch(session: Session, scene: Scene, output: Output) -> None:
 
 
 def _narrator(output: Output) -> Say:
-    def narrate(slug: str, line: str, is_check: bool) -> None:
+    def narrate(slug: str, line: str, data: object) -> None:
         del slug
-        if is_check:
+        if isinstance(data, CheckRecorded):
             output.show(line)
         else:
             output.say(line)

@@ -11,7 +11,6 @@ from eventsourcing.persistence import Notification
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session
 from watchkeeper.domain.run.envelope import Undecodable, decode
-from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.ports.event_store import StoreFailure
 from watchkeeper.projections.describe.event_lines import summary
 from watchkeeper.services.ledger.ledger_feed import Tailer
@@ -23,7 +22,7 @@ _END_LIMIT_S = 5.0
 
 _LOG = logging.getLogger(__name__)
 
-Say = Callable[[str, str, bool], None]
+Say = Callable[[str, str, object], None]
 
 
 @contextmanager
@@ -32,8 +31,8 @@ def narrated(session: Session, narrate: Say) -> Generator[None, None, None]:
 
     Args:
         session: The open home.
-        narrate: Called on a separate thread with the run's slug, a line, and whether the event is
-            a check.
+        narrate: Called on a separate thread with the run's slug, a line, and the event's data, which
+            is None for an event that cannot be read.
     """
     newest = session.recorder.max_notification_id() or 0
     tailer = Tailer(session.recorder, session.ledger.store, after=newest)
@@ -79,6 +78,6 @@ def _narrate_row(row: Notification, narrate: Say) -> None:
     try:
         event = decode(stream, version, row.topic, row.state)
     except Undecodable as error:
-        narrate(slug, f"event {version} cannot be read: {error}", False)
+        narrate(slug, f"event {version} cannot be read: {error}", None)
         return
-    narrate(slug, f"event {version}: {summary(event)}", isinstance(event.data, CheckRecorded))
+    narrate(slug, f"event {version}: {summary(event)}", event.data)

@@ -28,6 +28,7 @@ from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
 from watchkeeper.domain.rules.health.freshness import stale_since
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.watch.commands import TakeWatch
+from watchkeeper.domain.run.checkpoints import CheckpointValidated
 from watchkeeper.domain.run.ends import Action
 from watchkeeper.domain.run.phases import (
     Abandoned,
@@ -40,6 +41,7 @@ from watchkeeper.domain.run.phases import (
     Superseded,
 )
 from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.basic import CheckpointKind
 from watchkeeper.domain.values.contract.contract import seals_itself
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub
@@ -147,8 +149,10 @@ def _take_over(
     return {"taken": list(runs), "holder": holder}, text
 
 
-def _print_event(slug: str, line: str, is_check: bool) -> None:
-    del is_check
+def _print_event(slug: str, line: str, data: object) -> None:
+    if isinstance(data, CheckpointValidated) and data.kind is CheckpointKind.TEMPORARY:
+        # The line of each check names the newest one, and `checkpoints` lists them all.
+        return
     click.echo(f"{clock.now():%H:%M:%S} UTC  {slug}  {line}")
 
 
