@@ -266,7 +266,9 @@ def test_a_folder_without_git_is_a_definite_answer_and_a_broken_one_is_not(
     plain = tmp_path / "plain"
     plain.mkdir()
     assert read_worktree(str(plain), IGNORED) is None
-    assert read_worktree(str(tmp_path / "absent"), IGNORED) is None
+    absent = read_worktree(str(tmp_path / "absent"), IGNORED)
+    assert absent is not None
+    assert absent.head == ""
     (site.checkout / ".git" / "index").write_bytes(b"broken")
     with pytest.raises(Unavailable, match="git status ended with code"):
         read_worktree(str(site.checkout), IGNORED)

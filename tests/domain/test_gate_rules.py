@@ -103,6 +103,7 @@ ROWS: list[Row] = [
     ("L2", {}, without("git"), "block", "missing", "cannot tell: no answer"),
     ("L2", TREE, without("worktree"), "block", "missing", "cannot tell"),
     ("L2", TREE, clear(), "block", "stated", "is no checkout of git"),
+    ("L2", TREE, clear(worktree=checkout(head="")), "block", "stated", "does not exist"),
     ("L2", TREE, clear(worktree=checkout(head=OTHER_SHA)), "block", "stated", "is at aaaaaaaa"),
     ("L2", TREE, clear(worktree=checkout(branch="main", upstream="")), "block", "stated", "main"),
     ("L2", TREE, clear(worktree=checkout(behind=3)), "warn", "stated", "3 behind"),

@@ -31,8 +31,8 @@ def narrated(session: Session, narrate: Say) -> Generator[None, None, None]:
 
     Args:
         session: The open home.
-        narrate: Called on a separate thread with the run's slug, a line, and the event's data, which
-            is None for an event that cannot be read.
+        narrate: Called on a separate thread with the run's slug, a line, and the event's data. The
+            data is None for an event that cannot be read.
     """
     newest = session.recorder.max_notification_id() or 0
     tailer = Tailer(session.recorder, session.ledger.store, after=newest)

@@ -53,6 +53,8 @@ _DIFF = (
 def read_worktree(path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
     """Return the state of a checkout; None if git definitely answers that there is no checkout.
 
+    A folder that does not exist has no commit: its `head` is empty.
+
     Args:
         path: A folder in it.
         ignore: Globs of files that cannot affect training; `*` also matches `/`.
@@ -62,8 +64,14 @@ def read_worktree(path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
     """
     source = f"git checkout {path}"
     deadline = Deadline.after(WORKTREE_LIMIT)
-    if not os.path.isdir(path):
-        return None
+    try:
+        # Raises where the folder is missing. A folder that cannot be read is not missing.
+        with os.scandir(path):
+            pass
+    except (FileNotFoundError, NotADirectoryError):
+        return WorktreeFacts(path=_shown(path), head="")
+    except OSError as error:
+        raise Unavailable(source, f"the folder cannot be read: {error.strerror}") from error
     code, out, said = _git(source, path, ["rev-parse", "--show-toplevel"], deadline)
     if code == 128 and "not a git repository" in said:
         return None

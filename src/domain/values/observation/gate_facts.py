@@ -40,7 +40,7 @@ class WorktreeFacts(Value):
 
     Attributes:
         path: Its top folder.
-        head: The commit that is checked out.
+        head: The commit that is checked out; empty if the folder does not exist.
         branch: The branch that is checked out; empty when none is.
         upstream: The remote branch that it follows; empty for none.
         behind: Commits that the upstream has and the checkout lacks, as of the last fetch there.

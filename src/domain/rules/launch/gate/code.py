@@ -113,6 +113,10 @@ def _worktree(gate: Gate) -> GateFinding | None:
             return _patch_lost(gate)
         says = f"{path} is no checkout of git"
         return blocked("L2", "checkout", says, "state code.worktree as the folder of the checkout")
+    if not tree.head:
+        says = f"{path} does not exist on this machine"
+        key = "code.worktree" if code.worktree else "working_dir"
+        return blocked("L2", "checkout", says, f"create it, or correct {key} in the contract")
     if tree.head != code.git_sha:
         says = f"{tree.path} is at {tree.head[:8]}, not at {code.git_sha[:8]}"
         fix = f"git -C {tree.path} checkout {code.git_sha[:12]}, or launch what is there"
