@@ -26,13 +26,10 @@ WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]
 
-# Each fault by default on one of them, and on the other with `-m long`: half a minute to one each.
-ON_RAY_FIRST = [
-    pytest.param("local", id="local", marks=pytest.mark.long),
-    pytest.param("ray", id="ray", marks=pytest.mark.ray),
-]
-ON_LOCAL_FIRST = [
-    pytest.param("local", id="local"),
+# A run of half a minute to one each. The default run of the tests has one, on the local
+# orchestrator; `-m servers` has each fault on one orchestrator; `-m long` has the other.
+LOCAL_FIRST = [
+    pytest.param("local", id="local", marks=pytest.mark.servers),
     pytest.param("ray", id="ray", marks=[pytest.mark.ray, pytest.mark.long]),
 ]
 
@@ -78,11 +75,11 @@ FAILED = re.compile(
 )
 
 
-def assert_told(book: str, struck: list[dict[str, Any]]) -> None:
-    """Compare what the logbook tells of each failure with what the fault process wrote of it."""
-    told = list(FAILED.finditer(book))
-    assert [entry["instance"] for entry in told] == [f"i{n + 1}" for n in range(len(struck))]
-    for entry, strike in zip(told, struck, strict=True):
+def assert_failures_logged(book: str, struck: list[dict[str, Any]]) -> None:
+    """Compare each failure in the logbook with what the fault process wrote of it."""
+    entries = list(FAILED.finditer(book))
+    assert [entry["instance"] for entry in entries] == [f"i{n + 1}" for n in range(len(struck))]
+    for entry, strike in zip(entries, struck, strict=True):
         # The metrics file has a line for every tenth step.
         assert 0 <= strike["step"] - int(entry["step"]) <= 10
         ended = datetime.fromisoformat(f"{entry['day']}T{entry['ended']}+00:00")
@@ -94,7 +91,13 @@ def assert_told(book: str, struck: list[dict[str, Any]]) -> None:
         assert (half_written in entry["rest"]) is strike["mid_write"]
 
 
-@pytest.mark.parametrize("orchestrator", ON_RAY_FIRST)
+@pytest.mark.parametrize(
+    "orchestrator",
+    [
+        pytest.param("local", id="local"),
+        pytest.param("ray", id="ray", marks=[pytest.mark.ray, pytest.mark.servers]),
+    ],
+)
 def test_crash_resumes_from_the_newest_complete_checkpoint_and_is_sealed(
     tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config, chosen_store: str
 ) -> None:
@@ -112,7 +115,7 @@ def test_crash_resumes_from_the_newest_complete_checkpoint_and_is_sealed(
     assert (failure["cause"], failure["outlook"]) == ("unknown", "retry_once")
     assert 0 <= strike["step"] - failure["step"] <= 10
     book = logbook_of(summary)
-    assert_told(book, [strike])
+    assert_failures_logged(book, [strike])
     assert "step-1100 refused: no metadata.json" in book
     assert "resumed step 1000 = decided step 1000" in book
     remote = Path(summary["logbook"].rsplit(":", 2)[0])
@@ -136,7 +139,7 @@ def _flip_one_byte(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("orchestrator", ON_LOCAL_FIRST)
+@pytest.mark.parametrize("orchestrator", LOCAL_FIRST)
 def test_crash_loop_relaunches_once_and_then_asks(
     tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config
 ) -> None:
@@ -150,7 +153,7 @@ def test_crash_loop_relaunches_once_and_then_asks(
     assert summary["questions"] == ["q-1"]
     assert summary["seal"] is None
     book = logbook_of(summary)
-    assert_told(book, [first, second])
+    assert_failures_logged(book, [first, second])
     assert f"came back without progress past ~{summary['failures'][1]['step']}" in book
     assert book.count("not relaunched, a human is asked (R2") == 1
     assert not processes_of(home)
@@ -172,14 +175,17 @@ LIVE = {
 @pytest.mark.parametrize(
     ("fault", "orchestrator"),
     [
-        *(pytest.param(fault, "local", id=f"{fault}-local") for fault in LIVE),
+        *(
+            pytest.param(fault, "local", id=f"{fault}-local", marks=pytest.mark.servers)
+            for fault in LIVE
+        ),
         *(
             pytest.param(fault, "ray", id=f"{fault}-ray", marks=[pytest.mark.ray, pytest.mark.long])
             for fault in LIVE
         ),
     ],
 )
-def test_a_live_run_that_goes_wrong_is_told_about_and_never_relaunched(
+def test_a_live_run_that_goes_wrong_is_reported_and_never_relaunched(
     tmp_path: Path, fault: str, orchestrator: str, pytestconfig: pytest.Config
 ) -> None:
     rule, severity, says = LIVE[fault]
@@ -192,7 +198,7 @@ def test_a_live_run_that_goes_wrong_is_told_about_and_never_relaunched(
     found = [one for one in summary["findings"] if one["rule"] == rule]
     assert any(says in one["summary"] for one in found), summary["findings"]
     assert {one["severity"] for one in found} == {severity}
-    # All that was decided is whom to tell.
+    # The only decisions are notifications.
     assert {(one["action"], one["rule"]) for one in summary["decisions"]} <= {
         ("alert", "R17"),
         ("notify", "R17"),
@@ -202,14 +208,14 @@ def test_a_live_run_that_goes_wrong_is_told_about_and_never_relaunched(
     assert re.search(rf"^### .* UTC - finding: .*\({rule}\)$", book, re.MULTILINE)
     assert says in book
     asked = "the job was not touched, a human is asked (R17"
-    told = "nothing is done, a human is notified (R17"
-    assert (asked if severity == "alert" else told) in book
+    notified = "nothing is done, a human is notified (R17"
+    assert (asked if severity == "alert" else notified) in book
     why = run_cli("why", "demo-lm", "--home", str(home))
     assert why.returncode == 0
     assert not processes_of(home)
 
 
-@pytest.mark.parametrize("orchestrator", ON_LOCAL_FIRST)
+@pytest.mark.parametrize("orchestrator", LOCAL_FIRST)
 def test_without_a_fault_one_instance_is_sealed(
     tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config
 ) -> None:
@@ -261,7 +267,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str, sign
 
 
 def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Those that have not ended, whoever has to notice it."""
+    """Those that have not ended."""
     found: list[psutil.Process] = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -296,12 +302,12 @@ def test_without_git_the_demo_says_so(tmp_path: Path) -> None:
 def test_without_a_ray_head_the_demo_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # As in an environment where Ray's own command is not beside Python.
+    # As in an environment where Ray's own command is not next to Python.
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert run(["demo", "--home", str(tmp_path / "home")]) == 2
-    told = capsys.readouterr().err
-    assert "Ray did not start" in told
-    assert "internal error" not in told
+    errors = capsys.readouterr().err
+    assert "Ray did not start" in errors
+    assert "internal error" not in errors
 
 
 @pytest.mark.parametrize(

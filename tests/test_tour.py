@@ -15,7 +15,7 @@ from tests.training import git
 
 WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 
-pytestmark = [pytest.mark.git, pytest.mark.ray, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.git, pytest.mark.ray, pytest.mark.servers, pytest.mark.timeout(400)]
 
 IN_ORDER = (
     "launch of i1 blocked", "contract amended", "approval of i1 asked for",

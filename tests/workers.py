@@ -16,7 +16,7 @@ station of `test_ray_bridge`. A run that is rolled back and sealed takes ten sec
 Storage or S3 server takes a second and 60 MB, so each worker may have one."""
 
 SERVERS = frozenset({"postgres", "pubsub"})
-"""Markers of tests that `-m servers` runs: their servers are the slowest to install and to use."""
+"""Tests with these markers are run by `-m servers`: no other servers are as slow to install."""
 
 WITHOUT_SERVERS = "not long and not servers"
 """Which tests run by default; as in pyproject.toml."""
