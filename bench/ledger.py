@@ -41,7 +41,7 @@ TARGETS = {
     **dict.fromkeys(AUDITS, 10.0),
     **dict.fromkeys(ALL_CORES, 10.0),
 }
-"""What is aimed at on SQLite; see docs/performance.md for what is reached."""
+"""What is aimed at on SQLite; see docs/maintainers/performance.md for what is reached."""
 
 TARGETS_POSTGRES = {
     **{f"append, {size} a save, of the library": 1.7 for size in SIZES},

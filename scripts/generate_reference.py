@@ -277,14 +277,12 @@ def _first(model: type[RunCommand]) -> str:
 
 
 def refusals_page() -> str:
-    """Return the page of every refusal."""
+    """Return the page of every refusal, one heading each."""
     parts = [
         "# Refusals\n",
         GENERATED,
         "A refused command leaves nothing in the history. The command line prints the sentence "
-        "and exits with 3, or with 4 where what was typed is wrong whatever is on record.\n",
-        "| refusal | sentence | exit code | given by |",
-        "|---|---|---|---|",
+        "and exits with 3, or with 4 where the input is wrong whatever is on record.\n",
     ]
     for refusal in Refusal:
         commands = [
@@ -292,12 +290,12 @@ def refusals_page() -> str:
         ]
         by = "the [phase](phases.md)" if commands else "a rule of the command"
         code = 4 if refusal in MISTAKES else 3
-        parts.append(f"| `{refusal.name}` | {refusal.value} | {code} | {by} |")
-    return "\n".join(parts) + "\n"
+        parts.append(f"## {refusal.name}\n\n{refusal.value}\n\nExit code {code}, by {by}.\n")
+    return "\n".join(parts)
 
 
 def rules_page() -> str:
-    """Return the page of every rule that is in the code."""
+    """Return the page of every rule that is in the code, one heading each."""
     parts = ["# Rules\n", GENERATED]
     titles = {
         "L": "## Launch gate\n\nEach says pass, warn or block, and whether the value was stated, "
@@ -308,27 +306,30 @@ def rules_page() -> str:
         "stops.\n",
     }
     for letter, title in titles.items():
-        when = "must hold" if letter == "L" else "when"
-        parts += [title, f"| rule | {when} | then | in | from |", "|---|---|---|---|---|"]
+        of_letter = [rule for rule in RULES.values() if rule.id.startswith(letter)]
+        listed = ", ".join(f"[{rule.id}](#{rule.anchor}) {rule.title}" for rule in of_letter)
+        parts += [title, f"{listed}.\n"]
+        when = "Must hold" if letter == "L" else "When"
         parts += [
-            f'| <a id="{rule.anchor}"></a>'
-            f"**{rule.id}** {rule.title} | {rule.when} | {rule.then} | `{rule.where}` "
-            f"| {rule.source} |"
-            for rule in RULES.values()
-            if rule.id.startswith(letter)
+            f"### {rule.id}\n\n**{rule.title[0].upper()}{rule.title[1:]}**\n\n"
+            f"- {when}: {rule.when}\n- Then: {rule.then}\n"
+            f"- From: {rule.source}\n- Code: `{rule.where}`\n"
+            for rule in of_letter
         ]
-        parts.append("")
     return "\n".join(parts)
 
 
 def settings_page() -> str:
-    """Return the page of every key of a contract."""
-    rows = "\n".join(_settings(Contract, ""))
-    return (
-        f"# Settings\n\n{GENERATED}\nA run is set up by its contract, and by nothing else. A key "
-        "without a default must be stated; what a launch rule needs beyond that is said by the "
-        "[rules](rules.md).\n\n| key | type | default | meaning |\n|---|---|---|---|\n"
-        f"{rows}\n\n{home_settings()}"
+    """Return the page of every key of a contract, one heading each."""
+    return "\n".join(
+        [
+            "# Settings\n",
+            GENERATED,
+            "A contract sets up a run, and nothing else does. A key without a default must be "
+            "stated. What a launch rule needs beyond that is said by the [rules](rules.md).\n",
+            *_settings(Contract, ""),
+            home_settings(),
+        ]
     )
 
 
@@ -339,8 +340,11 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterable[str]:
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             yield from _settings(inner, f"{key}.")
             continue
-        kind = in_words(inner, field.metadata, {})
-        yield f"| `{key}` | {kind} | {_default(field)} | {meaning(model, name)} |"
+        kind = in_words(inner, field.metadata, {}).replace("\\|", "|")
+        default = _default(field)
+        stated = f"; default {default}" if default not in ("", "(required)") else ""
+        required = "; required" if default == "(required)" else ""
+        yield f"### `{key}`\n\n{meaning(model, name)}\n\nType: {kind}{stated}{required}.\n"
 
 
 def _default(field: FieldInfo) -> str:

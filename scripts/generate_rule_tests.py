@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.domain.rule_page import page
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "rule-tests.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "maintainers" / "rule-tests.md"
 
 
 def main() -> int:

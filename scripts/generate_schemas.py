@@ -1,6 +1,6 @@
 """Writes docs/schemas/events: a JSON Schema for each published event.
 
-Beside it docs/schemas/observation.json and docs/observation.md: what a check reads outside.
+It also writes docs/schemas/observation.json and docs/reference/observation.md: what a check reads.
 
     uv run python scripts/generate_schemas.py [--check] [--replace TOPIC]
 
@@ -55,7 +55,7 @@ def observation_files(docs: Path) -> dict[Path, str]:
     """Return what is to be written about observations, by file."""
     schema = json.dumps(observation_schema(), indent=2, ensure_ascii=False) + "\n"
     wanted = {docs / "schemas" / "observation.json": schema}
-    wanted[docs / "observation.md"] = observation_page()
+    wanted[docs / "reference" / "observation.md"] = observation_page()
     return {
         path: text
         for path, text in wanted.items()

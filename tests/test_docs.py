@@ -33,7 +33,6 @@ from watchkeeper.adapters.cli import (
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.documents import Plain
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.adapters.yaml_document import parse_yaml
 from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
 from watchkeeper.domain.rules.launch.launching import plan_first_instance
 from watchkeeper.domain.rules.permits.guarded import GuardedAction
@@ -46,12 +45,12 @@ ALICE = Actor(principal="alice", kind="human")
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-GENERATED = DOCS / "reference"
+GENERATED_MARK = "\nGenerated from the "
 PAGES = [
     ROOT / "README.md",
     ROOT / "AGENTS.md",
     ROOT / "CHANGELOG.md",
-    *sorted(page for page in DOCS.rglob("*.md") if GENERATED not in page.parents),
+    *sorted(one for one in DOCS.rglob("*.md") if GENERATED_MARK not in one.read_text("utf-8")),
 ]
 LIMIT_S = 60
 
@@ -134,7 +133,7 @@ def test_the_guide_names_every_exit_code() -> None:
         EXIT_BAD_INPUT,
         EXIT_INTERRUPTED,
     }
-    section = page("docs/operators-guide.md").partition("## Exit codes")[2].partition("\n## ")[0]
+    section = page("docs/how-to/operate.md").partition("## Exit codes")[2].partition("\n## ")[0]
     assert {int(found) for found in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)} == codes
 
 
@@ -202,8 +201,7 @@ def test_every_relative_link_leads_somewhere(path: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation_and_every_entry_exists() -> None:
-    config = parse_yaml(page("mkdocs.yml"), "mkdocs.yml").data
-    assert isinstance(config, dict)
+    config = importlib.import_module("mkdocs.config").load_config(str(ROOT / "mkdocs.yml"))
     listed = set(leaves(config["nav"]))
     there = {str(found.relative_to(DOCS)) for found in DOCS.rglob("*.md")}
     assert listed == there
@@ -231,7 +229,9 @@ WORDS = (
 
 @every_row("word", WORDS)
 def test_the_glossary_explains_the_word(word: str) -> None:
-    assert re.search(rf"^\| {word} \| \S.{{10,}} \|$", page("docs/glossary.md"), re.MULTILINE)
+    assert re.search(
+        rf"^\| {word} \| \S.{{10,}} \|$", page("docs/reference/glossary.md"), re.MULTILINE
+    )
 
 
 def test_the_pages_stand_alone() -> None:
@@ -243,7 +243,7 @@ def test_the_pages_stand_alone() -> None:
 
 
 def arrows() -> list[tuple[str, str, str]]:
-    diagram = fenced(page("docs/state-diagram.md"), "mermaid")[0]
+    diagram = fenced(page("docs/explanation/phases.md"), "mermaid")[0]
     return re.findall(r"^ +(\w+) --> (\w+): (\w+)$", diagram, re.MULTILINE)
 
 
@@ -264,7 +264,7 @@ def test_each_phase_ends_by_the_events_that_its_own_docstring_names() -> None:
 
 def test_every_phase_has_a_row_in_the_table_of_the_state_diagram() -> None:
     for phase in PHASES:
-        assert f"\n| {phase.__name__.lower()} | " in page("docs/state-diagram.md")
+        assert f"\n| {phase.__name__.lower()} | " in page("docs/explanation/phases.md")
 
 
 # --- Modules, threads, limits -------------------------------------------------------------------
@@ -288,7 +288,7 @@ STARTS = re.compile(
 
 
 def test_every_module_with_threads_or_processes_is_named_on_the_page_about_them() -> None:
-    told = page("docs/concurrency.md")
+    told = page("docs/maintainers/concurrency.md")
     for module in sorted((ROOT / "src").rglob("*.py")):
         name = str(module.relative_to(ROOT))
         if "assets" not in module.parts and STARTS.search(module.read_text(encoding="utf-8")):
@@ -296,7 +296,9 @@ def test_every_module_with_threads_or_processes_is_named_on_the_page_about_them(
 
 
 LIMITS = re.findall(
-    r"^\| `watchkeeper\.([\w.]+)\.(\w+)` \| ([\d.]+)( s)? \|", page("docs/concurrency.md"), re.M
+    r"^\| `watchkeeper\.([\w.]+)\.(\w+)` \| ([\d.]+)( s)? \|",
+    page("docs/maintainers/concurrency.md"),
+    re.M,
 )
 
 
@@ -332,7 +334,7 @@ def said_by_the_code() -> str:
     return "\n".join(texts)
 
 
-GUIDE = page("docs/operators-guide.md")
+GUIDE = page("docs/how-to/operate.md")
 MESSAGES = [line for block in fenced(GUIDE, "message") for line in block.splitlines()]
 STATUS_LINES = re.findall(
     r"^\| `([^`]+)` \|", GUIDE.partition("## What status says")[2].partition("\n## ")[0], re.M
@@ -378,7 +380,7 @@ def test_the_guide_shows_messages_of_every_part() -> None:
 
 @pytest.fixture
 def verifier(tmp_path: Path) -> Path:
-    snippet = fenced(page("docs/ledger-format.md"), "python")[0]
+    snippet = fenced(page("docs/maintainers/ledger-format.md"), "python")[0]
     assert snippet.startswith('"""Verify a ledger')
     path = tmp_path / "verify_ledger.py"
     path.write_text(snippet)
@@ -460,7 +462,7 @@ def test_the_verifier_on_the_page_finds_what_was_tampered_with(
 
 
 def test_the_test_vectors_on_the_page_are_right() -> None:
-    section = page("docs/ledger-format.md").partition("Two test vectors.")[2]
+    section = page("docs/maintainers/ledger-format.md").partition("Two test vectors.")[2]
     told = re.findall(r"^\d  ([0-9a-f]{64})$", section, re.MULTILINE)
     previous, made = bytes(32), list[str]()
     for version, topic, state in (
@@ -480,12 +482,15 @@ def in_one_line(name: str) -> str:
 
 def test_pages_claim_no_more_than_the_code_does() -> None:
     named = re.findall(
-        r"consents to exactly this patch: action `(\w+)`", in_one_line("docs/contract.md")
+        r"consents to exactly this patch: action `(\w+)`",
+        in_one_line("docs/explanation/contract.md"),
     )
     assert named == [GuardedAction.DIRTY_LAUNCH.value]
-    assert "An approval counts from a" not in in_one_line("docs/signals.md")
-    assert "# only these" not in in_one_line("docs/operators-guide.md")
+    assert "An approval counts from a" not in in_one_line("docs/maintainers/signals.md")
+    assert "# only these" not in in_one_line("docs/how-to/operate.md")
     assert "The hashes do not protect the order between streams" in in_one_line(
-        "docs/ledger-format.md"
+        "docs/maintainers/ledger-format.md"
     )
-    assert "is for ever" not in in_one_line("docs/ledger-format.md") + in_one_line("AGENTS.md")
+    assert "is for ever" not in in_one_line("docs/maintainers/ledger-format.md") + in_one_line(
+        "AGENTS.md"
+    )

@@ -510,7 +510,7 @@ def test_null_in_a_history_is_a_step_without_that_value() -> None:
         ),
         (
             {"contract": {"final_step": 5155}},
-            "contract.final_step: got 5155, expected an object; see docs/contract.md",
+            "contract.final_step: got 5155, expected an object; see docs/explanation/contract.md",
         ),
         (
             {"observation": trains(60, log_lines="a line")},
@@ -524,8 +524,8 @@ def test_null_in_a_history_is_a_step_without_that_value() -> None:
         (
             {"observation": trains(60, job={"state": "KILLED"})},
             "observation.job.state: got \"KILLED\", expected 'not_found', 'pending', 'running',"
-            " 'succeeded', 'failed', 'stopped' or 'unknown'; docs/observation.md maps other"
-            " words, such as KILLED, to these",
+            " 'succeeded', 'failed', 'stopped' or 'unknown'; docs/reference/observation.md maps"
+            " other words, such as KILLED, to these",
         ),
     ],
     ids=["a key of another kind", "a number for an object", "a text", "no zone", "another's word"],

@@ -51,7 +51,9 @@ def test_a_ratio_is_not_far_below_the_baseline(name: str, tmp_path: Path, told: 
         found.append(measured(name, folder, told))
         if found[-1] >= least:
             return
-    pytest.fail(f"{name}: {found}, at least {least} is expected; see docs/performance.md")
+    pytest.fail(
+        f"{name}: {found}, at least {least} is expected; see docs/maintainers/performance.md"
+    )
 
 
 @pytest.mark.postgres
@@ -66,7 +68,7 @@ def test_appends_on_postgresql_are_not_far_below_the_baseline(
             best[name] = max(best.get(name, 0.0), found[name]["ratio"])
         if all(best[name] >= MARGIN * least for name, least in ON_POSTGRES.items()):
             return
-    pytest.fail(f"{best}, half of {ON_POSTGRES} is expected; see docs/performance.md")
+    pytest.fail(f"{best}, half of {ON_POSTGRES} is expected; see docs/maintainers/performance.md")
 
 
 def test_an_event_takes_no_more_bytes_than_the_baseline(tmp_path: Path, told: Payload) -> None:

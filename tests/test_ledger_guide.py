@@ -53,7 +53,7 @@ def test_every_step_of_the_page_does_what_it_says(
     with store_at(home) as store:
         told(store)
     monkeypatch.chdir(tmp_path)
-    page = (DOCS / "ledger-guide.md").read_text()
+    page = (DOCS / "how-to/ledger.md").read_text()
     words = [shlex.split(step.replace("$WATCHKEEPER_HOME", str(home))) for step in steps(page)]
     assert tried(cli, words) >= 20
 
@@ -72,7 +72,7 @@ def test_the_last_steps_of_a_restore_mend_all_views_after_an_older_file_was_put_
     for name in names:
         (home / name).write_bytes(older[name])
     assert cli("ledger", "catch-up").code == 1
-    by_hand = section("ledger-guide.md", "Restore").partition("by hand")[2]
+    by_hand = section("how-to/ledger.md", "Restore").partition("by hand")[2]
     assert tried(cli, map(shlex.split, steps(by_hand))) == 2
     assert cli("verify", "--offline").code == 0
 
@@ -94,7 +94,7 @@ def test_a_ledger_moves_to_postgresql_and_back_by_the_steps_of_the_guide(
     assert cli("ledger", "catch-up").code == 0
     (tmp_path / "backup").mkdir()
     monkeypatch.chdir(tmp_path)
-    text = section("operators-guide.md", "Move to PostgreSQL, or back")
+    text = section("how-to/operate.md", "Move to PostgreSQL, or back")
     words: list[list[str]] = []
     for step in steps(text):
         if step.startswith("export STORE=postgresql://"):
@@ -124,7 +124,7 @@ def test_the_steps_of_the_guide_back_up_and_restore_a_server(
     (tmp_path / "backup").mkdir()
     monkeypatch.chdir(tmp_path)
     chosen: list[list[str]] = []
-    for step in steps(section("operators-guide.md", "PostgreSQL")):
+    for step in steps(section("how-to/operate.md", "PostgreSQL")):
         if step.startswith(("watchkeeper ledger backup", "watchkeeper ledger restore", "cp ")):
             here = step.replace("~/.watchkeeper", str(home))
             chosen.append(shlex.split(here.replace("/backup/", f"{tmp_path}/backup/")))

@@ -9,7 +9,7 @@ from tests.every_row import every_row
 from watchkeeper.domain.rules.registry import RULES
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "procedure.md"
+PAGE = ROOT / "docs" / "maintainers" / "procedure.md"
 ROW = re.compile(
     r"^\| (?P<entry>[^|]+?) \| (?P<rules>[HLR]\d+(?:, [HLR]\d+)*) \| (?P<done>[^|]+) \|$"
 )
@@ -75,7 +75,7 @@ def branches(source: str) -> set[str]:
 
 @every_row("entry", [*WENT_WRONG, *LOOP])
 def test_an_entry_of_the_procedure_has_a_rule(entry: str) -> None:
-    assert rows().get(entry), f"docs/procedure.md has no row with rules for: {entry}"
+    assert rows().get(entry), f"docs/maintainers/procedure.md has no row with rules for: {entry}"
 
 
 @every_row("entry", WENT_WRONG)

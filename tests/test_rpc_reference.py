@@ -15,7 +15,7 @@ from scripts import generate_protos
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1 import watchkeeper_pb
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_connect import WatchkeeperService
 
-PAGE = (generate_protos.ROOT / "docs" / "rpc.md").read_text(encoding="utf-8")
+PAGE = (generate_protos.ROOT / "docs" / "reference" / "rpc.md").read_text(encoding="utf-8")
 METHODS = {method.name: method for method in WatchkeeperService.desc().methods}
 
 
@@ -45,7 +45,7 @@ def missing(message: DescMessage, text: str) -> list[str]:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_rpc_is_on_the_page_with_every_field(name: str) -> None:
     told = section(name)
-    assert told, f"docs/rpc.md has no section {name}"
+    assert told, f"docs/reference/rpc.md has no section {name}"
     assert missing(METHODS[name].input, told) == []
     assert missing(METHODS[name].output, told) == []
 

@@ -146,14 +146,15 @@ _TRY_WORDS = (
 
 
 def _page() -> Iterator[str]:
-    yield "<!-- Written by scripts/generate_schemas.py from the code; do not edit. -->"
     yield "# Observation"
+    yield ""
+    yield "Generated from the code by `scripts/generate_schemas.py`; do not edit."
     yield ""
     yield (
         "What a check reads from its sources at one time, before anything is judged. Its "
-        "JSON Schema is [observation.json](schemas/observation.json), which `watchkeeper "
-        "schema observation` prints; [judgement](judgement.md) shows how programs have it "
-        "judged."
+        "JSON Schema is [observation.json](../schemas/observation.json), which `watchkeeper "
+        "schema observation` prints; [judgement](../maintainers/judgement.md) shows how programs "
+        "have it judged."
     )
     yield ""
     yield (
@@ -177,8 +178,8 @@ def _page() -> Iterator[str]:
         "of the check, except for a part that a program gives without a reading. Only "
         "tracker and history can be `stale` by their clock, because both may still show an "
         "older instance. A stop of any other source is judged over several checks "
-        "([judgement](judgement.md#is-it-really-training)). Readings that a program gives "
-        "are accepted. A tracker or a history called `fresh` is still checked against the "
+        "([judgement](../maintainers/judgement.md#is-it-really-training)). Readings that a program "
+        "gives are accepted. A tracker or a history called `fresh` is still checked against the "
         "launch."
     )
     yield ""

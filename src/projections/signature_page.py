@@ -25,7 +25,7 @@ def signature_page(generated: str) -> str:
     parts = [
         "# Signatures\n",
         generated,
-        "What [triage](../triage.md) knows. A signature's rank shows how close its message "
+        "What [triage](../how-to/triage.md) knows. A signature's rank shows how close its message "
         "is to the root, its scope how far it applies. The outlook is a separate claim from "
         "the class. The patterns follow each table: Python regular expressions, searched in "
         "one line, case-insensitive.\n",

@@ -887,7 +887,7 @@ def test_a_message_of_no_known_kind_is_put_aside(world: World) -> None:
 
 
 def page_rows(heading: str) -> list[list[str]]:
-    text = (Path(__file__).parents[2] / "docs" / "signals.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "maintainers" / "signals.md").read_text()
     section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[1:]]

@@ -1,7 +1,8 @@
 """Every trap of the `eventsourcing` library, 9.5.6, shown absent on both stores.
 
 This file is the list of them: a trap's number is that of its test here, and its name says what
-holds. Why the store is our own is in docs/decisions/0003-own-recorder-on-eventsourcing.md.
+holds. Why the store is our own is in
+docs/maintainers/decisions/0003-own-recorder-on-eventsourcing.md.
 Where a trap is of one store alone, the test says so; where another file shows it in more detail,
 this one shows it in small.
 """

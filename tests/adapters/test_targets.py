@@ -411,7 +411,8 @@ def test_a_target_named_twice_is_told() -> None:
 def test_the_verifier_of_the_docs_verifies(receiver: Receiver, webhook: Made) -> None:
     webhook().send(EVENTS[:1])
     [post] = receiver.got
-    page = (Path(__file__).parents[2] / "docs" / "subscribers.md").read_text(encoding="utf-8")
+    path = Path(__file__).parents[2] / "docs" / "how-to" / "subscribe.md"
+    page = path.read_text(encoding="utf-8")
     section = page.partition("## Verify a webhook")[2]
     snippet = section.partition("```python\n")[2].partition("```")[0]
     known: dict[str, Any] = {}

@@ -28,7 +28,7 @@ from watchkeeper.domain.run.health import MONITOR_STALE
 from watchkeeper.domain.run.phases import Running
 from watchkeeper.domain.run.queries import MISSING_ARTEFACTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "rule-tests.md"
+PAGE = Path(__file__).parents[2] / "docs" / "maintainers" / "rule-tests.md"
 ELSEWHERE = {("H1", MONITOR_STALE), ("H11", MISSING_ARTEFACTS), ("H14", CONFIG_DRIFT)}
 """Found by a report, a seal and a launch gate; all others by `answers_at`, at each check."""
 

@@ -145,7 +145,7 @@ def test_the_corpora_are_read_as_well_as_measured(
 
 
 def test_blind_texts_are_read_as_well_as_measured() -> None:
-    # The floor of what docs/triage.md reports, one text of slack in each figure.
+    # The floor of what docs/how-to/triage.md reports, one text of slack in each figure.
     samples = samples_of(CORPUS / "field_blind.jsonl")
     found = measures(samples, [triage_text(one.text, one.context) for one in samples])
     assert found["macro_f1"] >= 0.645

@@ -7,7 +7,6 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-from watchkeeper.adapters.yaml_document import parse_yaml
 from watchkeeper.domain.reading.signatures import causes, guards, marks
 from watchkeeper.projections.signature_page import signature_page
 
@@ -58,18 +57,17 @@ class _Fences(HTMLParser):
 
 def built(folder: Path) -> str:
     """Return the page as MkDocs builds it, with the extensions of the real site."""
-    ours = parse_yaml(Path("mkdocs.yml").read_text(encoding="utf-8"), "mkdocs.yml").data
-    assert isinstance(ours, dict)
-    config = {"site_name": "one page", "markdown_extensions": ours["markdown_extensions"]}
+    config = {"INHERIT": str(Path("mkdocs.yml").resolve()), "nav": None, "docs_dir": "docs"}
     (folder / "mkdocs.yml").write_text(json.dumps(config), encoding="utf-8")
     (folder / "docs/reference").mkdir(parents=True)
     (folder / "docs/index.md").write_text("# Start\n", encoding="utf-8")
-    (folder / "docs/triage.md").write_text("# Triage\n", encoding="utf-8")
+    (folder / "docs/how-to").mkdir()
+    (folder / "docs/how-to/triage.md").write_text("# Triage\n", encoding="utf-8")
     page = folder / "docs/reference/signatures.md"
     page.write_text(signature_page("Generated."), encoding="utf-8")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
     subprocess.run(build, cwd=folder, check=True, timeout=60)
-    return (folder / "site/reference/signatures/index.html").read_text(encoding="utf-8")
+    return (folder / "site/reference/signatures.html").read_text(encoding="utf-8")
 
 
 def test_the_built_page_shows_every_pattern_as_it_is(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def model_of(model: type[_M], document: object, place: str) -> _M:
 
 def _message(one: ErrorDetails, place: str) -> str:
     where = ".".join(str(part) for part in (place, *one["loc"]))
-    page = "docs/contract.md" if place == "contract" else "`schema observation`"
+    page = "docs/explanation/contract.md" if place == "contract" else "`schema observation`"
     if one["type"] == "missing":
         return f"{where}: is missing; expected a value"
     if one["type"] == "extra_forbidden":
@@ -62,7 +62,7 @@ def _message(one: ErrorDetails, place: str) -> str:
         said = _SHAPES[one["type"]]
         return problem(where, value, f"{said}; see {page}" if said == "an object" else said)
     if one["type"] == "enum" and where.endswith("state"):
-        said += "; docs/observation.md maps other words, such as KILLED, to these"
+        said += "; docs/reference/observation.md maps other words, such as KILLED, to these"
     if isinstance(value, bool) and one["type"] in _BOUNDS:
         # It was read as 1 or 0, so a message about its size would mislead.
         limit = one.get("ctx", {}).get(_BOUNDS[one["type"]])

@@ -36,7 +36,7 @@ from watchkeeper.domain.run.chain import GENESIS, Head
 PART_EVENTS = 100_000
 """Fewest events of a part: below two parts of so many, starting processes costs more than it saves.
 
-Measured by `bench.ledger --audit`; see docs/performance.md.
+Measured by `bench.ledger --audit`; see docs/maintainers/performance.md.
 """
 
 Given = TypeVar("Given")

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 STATES_MAX = 10_000
 """The most states kept. A run's state takes 50 to 200 kB, and 0.3 MB after many checks, mostly for
 its newest checks. There are no snapshots on disk. A process reads and folds 5,000 events in 0.1 s
-and 50,000 in 1 s, once; see docs/performance.md.
+and 50,000 in 1 s, once; see docs/maintainers/performance.md.
 """
 
 
