@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.test_tracker_wandb_offline import TRAINING, offline_folders, tracker
-from tests.wandb_stub import train
+from tests.wandb_stub import train, train_offline
 from watchkeeper import clock
 from watchkeeper.domain.values.basic import BUFFERED
 from watchkeeper.ports.sources import Unavailable
 
-pytestmark = pytest.mark.wandb
+pytestmark = [pytest.mark.wandb, pytest.mark.xdist_group("wandb offline")]
 
 
 def test_starts_are_one_history_and_unchanged_ones_are_not_read_again(tmp_path: Path) -> None:
     reader = tracker(tmp_path)
     assert reader.history() is None
-    train(tmp_path, TRAINING, "end", "0", "3")
+    train_offline(tmp_path, TRAINING, "end", "0", "3")
     train(tmp_path, TRAINING, "raise", "2", "3")
     found = reader.history()
     assert found is not None
@@ -40,10 +40,10 @@ def test_starts_are_one_history_and_unchanged_ones_are_not_read_again(tmp_path: 
 
 
 def test_a_killed_start_shows_what_reached_the_disk(tmp_path: Path) -> None:
-    train(tmp_path, TRAINING, "kill", "0", "400")
+    train_offline(tmp_path, TRAINING, "kill", "0", "500")
     found = tracker(tmp_path).history()
     assert found is not None
-    assert 50 < len(found.steps) < 400
+    assert 50 < len(found.steps) < 500
     assert found.steps == tuple(range(len(found.steps)))
 
 

@@ -12,14 +12,15 @@ from typing import Any, cast
 
 import pytest
 
-from tests.wandb_stub import train
+from tests.wandb_stub import train, train_offline
 from watchkeeper.adapters.trackers import wandb_offline as tracker_wandb_offline
 from watchkeeper.adapters.trackers.wandb_offline import VERSIONS, OfflineWandbTracker, inspect
 from watchkeeper.domain.values.basic import TrackerFacts
 from watchkeeper.domain.values.contract.tracker import TrackerPart
 from watchkeeper.ports.sources import Unavailable
 
-pytestmark = pytest.mark.wandb
+# One worker, since the tests share what a training left.
+pytestmark = [pytest.mark.wandb, pytest.mark.xdist_group("wandb offline")]
 
 GOLDEN = Path(__file__).parent / "golden"
 LIMIT = timedelta(seconds=60)
@@ -81,7 +82,7 @@ def test_a_run_that_ended_is_read(tmp_path: Path) -> None:
 
 
 def test_a_run_that_raised_failed(tmp_path: Path) -> None:
-    train(tmp_path, TRAINING, "raise", "0", "5")
+    train_offline(tmp_path, TRAINING, "raise", "0", "3")
     assert read(tmp_path).state == "failed"
 
 
@@ -89,7 +90,7 @@ def test_a_run_that_raised_failed(tmp_path: Path) -> None:
 def test_a_start_that_was_killed_stays_buffered_and_is_never_called_dead(
     tmp_path: Path, rows: str
 ) -> None:
-    train(tmp_path, TRAINING, "kill", "0", rows)
+    train_offline(tmp_path, TRAINING, "kill", "0", rows)
     reason = why(tracker(tmp_path))
     assert reason.startswith("buffered: ")
     assert offline_folders(tmp_path)[0].name in reason
@@ -116,7 +117,7 @@ def test_a_run_is_buffered_while_it_lives_and_read_when_it_has_ended(tmp_path: P
 
 @pytest.mark.parametrize("rows", ["3", "500"])
 def test_the_starts_of_one_run_are_merged(tmp_path: Path, rows: str) -> None:
-    train(tmp_path, TRAINING, "kill", "0", rows)
+    train_offline(tmp_path, TRAINING, "kill", "0", rows)
     train(tmp_path, TRAINING, "end", "2", "4")
     assert len(offline_folders(tmp_path)) == 2
     facts = read(tmp_path)
@@ -125,14 +126,14 @@ def test_the_starts_of_one_run_are_merged(tmp_path: Path, rows: str) -> None:
 
 
 def test_what_only_an_earlier_start_logged_is_kept(tmp_path: Path) -> None:
-    train(tmp_path, TRAINING, "end", "0", "2")
-    train(tmp_path, TRAINING, "end", "2", "4")
+    train_offline(tmp_path, TRAINING, "end", "0", "5")
+    train(tmp_path, TRAINING, "end", "5", "4")
     facts = read(tmp_path)
-    assert (facts.metrics["only_0"], facts.metrics["only_2"], facts.step) == (0.0, 2.0, 5)
+    assert (facts.metrics["only_0"], facts.metrics["only_5"], facts.step) == (0.0, 5.0, 8)
 
 
 def test_a_new_start_makes_an_ended_run_buffered_again(tmp_path: Path) -> None:
-    train(tmp_path, TRAINING, "end", "0", "5")
+    train_offline(tmp_path, TRAINING, "end", "0", "5")
     reader = tracker(tmp_path)
     assert reader.read() is not None
     shutil.copytree(
@@ -145,7 +146,7 @@ def test_a_new_start_makes_an_ended_run_buffered_again(tmp_path: Path) -> None:
 def test_a_folder_is_read_again_only_when_it_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train(tmp_path, TRAINING, "end", "0", "5")
+    train_offline(tmp_path, TRAINING, "end", "0", "5")
     reader = tracker(tmp_path)
     facts = reader.read()
 
@@ -166,7 +167,7 @@ def test_before_the_first_start_there_is_no_run(tmp_path: Path, name: str) -> No
 
 
 def test_folders_of_other_runs_say_nothing(tmp_path: Path) -> None:
-    train(tmp_path, TRAINING, "end", "0", "5")
+    train_offline(tmp_path, TRAINING, "end", "0", "5")
     assert tracker(tmp_path, "r11").read() is None
     assert tracker(tmp_path, "other").read() is None
 
@@ -175,14 +176,14 @@ def test_folders_of_other_runs_say_nothing(tmp_path: Path) -> None:
 
 
 def test_a_damaged_log_is_unavailable_with_the_reason(tmp_path: Path) -> None:
-    train(tmp_path, TRAINING, "end", "0", "5")
+    train_offline(tmp_path, TRAINING, "end", "0", "5")
     [folder] = offline_folders(tmp_path)
     (folder / "run-r1.wandb").write_bytes(b"nonsense" * 100)
     assert "bad header" in why(tracker(tmp_path))
 
 
 def test_a_damaged_older_start_does_not_hide_the_newest(tmp_path: Path) -> None:
-    train(tmp_path, TRAINING, "end", "0", "5")
+    train_offline(tmp_path, TRAINING, "end", "0", "5")
     old = tmp_path / "wandb" / "offline-run-20200101_000000-r1"
     old.mkdir()
     (old / "run-r1.wandb").write_bytes(b"nonsense" * 100)
@@ -190,7 +191,7 @@ def test_a_damaged_older_start_does_not_hide_the_newest(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_cut_off_is_not_called_ended(tmp_path: Path) -> None:
-    train(tmp_path, TRAINING, "end", "0", "5")
+    train_offline(tmp_path, TRAINING, "end", "0", "5")
     [folder] = offline_folders(tmp_path)
     file = folder / "run-r1.wandb"
     os.truncate(file, file.stat().st_size // 2)
@@ -210,7 +211,7 @@ def test_a_file_in_the_place_of_the_folder_is_unavailable(tmp_path: Path) -> Non
 def test_another_version_of_wandb_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train(tmp_path, TRAINING, "end", "0", "5")
+    train_offline(tmp_path, TRAINING, "end", "0", "5")
     monkeypatch.setattr(tracker_wandb_offline, "VERSIONS", ("0.30.0",))
     assert f"wandb {version('wandb')} was never tested: install wandb==0.30.0" in why(
         tracker(tmp_path)
@@ -237,7 +238,7 @@ def test_leet_prints_what_its_golden_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     """WATCHKEEPER_GOLDEN=update writes the file anew; look at what changed before committing."""
-    train(tmp_path, TRAINING, end, "0", "3")
+    train_offline(tmp_path, TRAINING, end, "0", "3")
     [folder] = offline_folders(tmp_path)
     said: list[Any] = []
 
