@@ -26,7 +26,8 @@ CAMPAIGNS = frozenset({"test_kill_bridge.py", "test_kill_watch.py", "test_launch
 
 SLOWEST = (
     "test_tour.py", "test_demo.py", "test_demo_trackers.py", "test_kill_watch.py",
-    "test_launch_races.py", "test_tracker_wandb.py", "test_tracker_wandb_offline.py", "test_serve.py",
+    "test_launch_races.py", "test_serve.py", "test_tracker_wandb.py",
+    "test_tracker_wandb_offline.py",
 )  # fmt: skip
 """Started first, so that no worker still runs one of them when the others are done."""
 
