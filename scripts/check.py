@@ -152,7 +152,7 @@ def wheel_runs_clean() -> bool:
             and run(command, "init", "--home", str(home), "--human", "me", quiet=True)
             and run(command, "verify", "--home", str(home), "--offline", quiet=True)
             and run(command, "status", "--home", str(home), quiet=True)
-            and run(command, "triage", str(excerpt), "--json", quiet=True)
+            and run(command, "tools", "triage", str(excerpt), "--json", quiet=True)
         )
 
 

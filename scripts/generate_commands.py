@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from watchkeeper.adapters.cli import cli
-from watchkeeper.adapters.cli.contents import CONTENTS
+from watchkeeper.adapters.cli.contents import BELOW, CONTENTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "commands.md"
@@ -39,13 +39,7 @@ def page() -> str:
     """Return the page as it should be."""
     parent = _root(terminal_width=WIDTH)
     parts = [INTRODUCTION, *_contents()]
-    for name in cli.list_commands(parent):
-        command = cli.get_command(parent, name)
-        assert command is not None, f"{name} is listed and cannot be had"
-        context = click.Context(command, parent=parent, info_name=name, terminal_width=WIDTH)
-        parts.append(f"## {name}\n\n```text\n{command.get_help(context)}\n```\n")
-        if isinstance(command, click.Group):
-            parts += _below(command, context)
+    parts += _below(cli, parent)
     return "\n".join(parts)
 
 
@@ -60,8 +54,11 @@ def _root(**options: Any) -> click.Context:
 def _contents() -> list[str]:
     """Return the sections of the help as a table."""
     rows = ["| section | commands |", "|---|---|"]
-    for section, lines in CONTENTS.items():
-        rows.append(f"| {section} | {', '.join(f'[{name}](#{name})' for name in lines)} |")
+    sections = {**CONTENTS, **{f"`{name}`": below for name, below in BELOW.items()}}
+    for section, lines in sections.items():
+        above = f"{section.strip('`')} " if section.startswith("`") else ""
+        links = [f"[{name}](#{(above + name).replace(' ', '-')})" for name in lines]
+        rows.append(f"| {section} | {', '.join(links)} |")
     return ["\n".join([*rows, ""])]
 
 
@@ -85,13 +82,18 @@ def readme(text: str) -> str:
     return "\n".join([before + BEGINS, "", *rows, "", ENDS]) + after
 
 
-def _below(group: click.Group, parent: click.Context) -> list[str]:
-    """Return the parts of the commands of a group."""
+def _below(group: click.Group, parent: click.Context, above: str = "") -> list[str]:
+    """Return the parts of the commands of a group, with their own commands behind them."""
     parts: list[str] = []
-    for name, command in group.commands.items():
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
+        assert command is not None, f"{name} is listed and cannot be had"
         context = click.Context(command, parent=parent, info_name=name, terminal_width=WIDTH)
-        reported = command.get_help(context)
-        parts.append(f"### {parent.info_name} {name}\n\n```text\n{reported}\n```\n")
+        path = f"{above} {name}".strip()
+        level = "#" * (2 + path.count(" "))
+        parts.append(f"{level} {path}\n\n```text\n{command.get_help(context)}\n```\n")
+        if isinstance(command, click.Group):
+            parts += _below(command, context, path)
     return parts
 
 

@@ -117,7 +117,8 @@ class Running:
 def command(address: str, topic: str, spool: Path, *more: str) -> list[str]:
     """The command line of a bridge."""
     return [
-        sys.executable, "-c", PROGRAM, "bridge", "ray", "--address", address, "--topic", topic,
+        sys.executable, "-c", PROGRAM, "tools", "bridge", "ray", "--address", address,
+        "--topic", topic,
         "--spool", str(spool), "--cluster", "c1", "--json", *more,
     ]  # fmt: skip
 

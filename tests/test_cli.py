@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -25,9 +26,9 @@ from tests.stores import ON_FILE, store_at
 from tests.test_tailer import damage_events
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli import COMMANDS, reading, run
+from watchkeeper.adapters.cli import COMMANDS, GROUPS, reading, run
 from watchkeeper.adapters.cli.common import open_session
-from watchkeeper.adapters.cli.contents import CONTENTS
+from watchkeeper.adapters.cli.contents import BELOW, CONTENTS
 from watchkeeper.adapters.cli.watching import log_to
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.load import load
@@ -91,7 +92,7 @@ def test_a_changed_contract_of_a_launched_run_is_refused_and_says_how_to_go_on(
     refused = cli("launch", str(contract))
     assert refused.code == 3
     assert "CONTRACT_FIXED" in refused.err
-    assert "watchkeeper supersede" in refused.err
+    assert "watchkeeper run supersede" in refused.err
     assert cli("events", launched, "--json").json["events"] == before
 
 
@@ -130,7 +131,7 @@ def test_the_whole_life_by_commands(cli: Cli, launched: str, site: Site) -> None
     assert len(early.out) < len(book.out)
     rows = cli("events", launched, "--json").json["events"]
     assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
-    told = [json.loads(line) for line in cli("subscribe", "--no-follow").out.splitlines()]
+    told = [json.loads(line) for line in cli("tools", "subscribe", "--no-follow").out.splitlines()]
     stored = [one for one in told if one["subject"].startswith("runs/tiny/")]
     assert [(row["event_id"], row["data"]) for row in rows] == [
         (one["id"], one["data"]["data"]) for one in stored
@@ -209,10 +210,10 @@ def cli_home(cli: Cli) -> str:
 def test_people_can_note_correct_stop_and_acknowledge(cli: Cli, launched: str) -> None:
     assert cli("note", launched, "looks slow").code == 0
     seq = cli("events", launched, "--json").json["events"][-1]["seq"]
-    assert cli("correct", launched, str(seq), "it was fast").code == 0
-    assert cli("correct", launched, "9999", "no").code == 3
+    assert cli("run", "correct", launched, str(seq), "it was fast").code == 0
+    assert cli("run", "correct", launched, "9999", "no").code == 3
     assert cli("ack", launched, "q-7").code == 3
-    early = cli("seal", launched)
+    early = cli("run", "seal", launched)
     assert (early.code, "--milestone step-N" in early.err) == (3, True)
     stopped = cli("stop", launched, "--reason", "enough")
     assert stopped.code == 0
@@ -222,13 +223,13 @@ def test_people_can_note_correct_stop_and_acknowledge(cli: Cli, launched: str) -
     # What was recorded meanwhile is told as it comes.
     assert re.search(rf"^\d\d:\d\d:\d\d UTC  {launched}  event \d+: .*stopped", watched.out, re.M)
     assert cli("status", launched, "--json").json["phase"] == "stopped"
-    assert cli("abandon", launched, "--reason", "x").code == 3
-    assert cli("seal", launched).code == 3
+    assert cli("run", "abandon", launched, "--reason", "x").code == 3
+    assert cli("run", "seal", launched).code == 3
 
 
 def test_a_run_can_be_abandoned_before_launch(cli: Cli, contract: Path) -> None:
     assert cli("launch", str(contract)).code == 3
-    assert cli("abandon", "tiny", "--reason", "wrong idea").code == 0
+    assert cli("run", "abandon", "tiny", "--reason", "wrong idea").code == 0
     assert cli("status", "tiny", "--json").json["phase"] == "abandoned"
 
 
@@ -287,29 +288,37 @@ def test_wrong_usage_is_told_to_programs_too(
 
 
 # What `completion` prints is a script for a shell, of the program and not of a home.
-@every_row("command", [name for name in COMMANDS if name != "completion"])
+@every_row("command", [name for name in COMMANDS if name != "tools completion"])
 def test_every_command_explains_itself_and_speaks_json(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([command, "--help"]) == 0
+    assert run([*command.split(), "--help"]) == 0
     text = capsys.readouterr().out
-    made = load(f"cli.{COMMANDS[command]}", command)
+    made = load(f"cli.{COMMANDS[command]}", command.rpartition(" ")[2])
     if isinstance(made, click.Group):
         # Some groups need no home; each of their commands speaks JSON.
-        for words in _below(made, (command,)):
+        for words in _below(made, (*command.split(),)):
             assert run([*words, "--help"]) == 0
             said = capsys.readouterr().out
-            assert "--json" in said or words == ("schema", "observation"), words
+            assert "--json" in said or words == ("tools", "schema", "observation"), words
         return
     assert "--json" in text
     assert "--home" in text or command in HOMELESS
 
 
 def test_the_help_lists_every_command_once_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    assert sorted(name for lines in CONTENTS.values() for name in lines) == sorted(COMMANDS)
-    assert run(["--help"]) == 0
-    text = capsys.readouterr().out
-    for section, lines in CONTENTS.items():
+    top = [name for lines in CONTENTS.values() for name in lines]
+    below = [f"{group} {name}" for group, lines in BELOW.items() for name in lines]
+    assert sorted([*top, *below]) == sorted({*COMMANDS, *GROUPS})
+    assert len(top) <= TOP_MAX
+    pages = {(): CONTENTS} | {(group,): {"Commands": lines} for group, lines in BELOW.items()}
+    for words, contents in pages.items():
+        assert run([*words, "--help"]) == 0
+        shown(contents, capsys.readouterr().out)
+
+
+def shown(contents: Mapping[str, Mapping[str, str]], text: str) -> None:
+    for section, lines in contents.items():
         assert f"\n{section}:\n" in text
         for name, line in lines.items():
             assert re.search(rf"^  {name} +{re.escape(line)}$", text, re.MULTILINE), line
@@ -317,12 +326,23 @@ def test_the_help_lists_every_command_once_and_whole(capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize(
     ("words", "meant"),
-    [("ls", "status"), ("log", "logs"), ("restart", "relaunch"), ("stat", "status")],
+    [
+        ("ls", "status"),
+        ("list", "status"),
+        ("log", "logs"),
+        ("restart", "relaunch"),
+        ("stat", "status"),
+        ("adopt", "run adopt"),
+        ("propose", "permit propose"),
+        ("abandn", "run abandon"),
+        ("run watch", "watch"),
+        ("permit adopt", "run adopt"),
+    ],
 )
 def test_an_unknown_command_names_the_one_that_was_meant(
     words: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([words]) == 4
+    assert run([*words.split()]) == 4
     assert f"Did you mean '{meant}'" in capsys.readouterr().err
 
 
@@ -352,7 +372,10 @@ def test_the_help_imports_no_client() -> None:
     assert done.stdout.endswith("\nset()\n")
 
 
-HOMELESS = frozenset({"triage", "judge", "progress"})
+TOP_MAX = 27
+"""Most names that `--help` may list."""
+
+HOMELESS = frozenset({"tools triage", "tools judge", "tools progress"})
 """What reads texts from anywhere, and keeps nothing."""
 
 
@@ -430,7 +453,7 @@ def test_a_run_that_does_not_seal_itself_is_sealed_by_command(
         later = clock.now() + timedelta(hours=1)
         failed = EffectFailed(effect="seal", attempt=1, reason="no answer", retry_at=later)
         session.ledger.record_effects(slug, [failed], SERVICE)
-    sealed = cli("seal", slug, "--json")
+    sealed = cli("run", "seal", slug, "--json")
     assert sealed.code == 0, sealed.out
     assert sealed.json["phase"] == "sealed"
     assert "did not get through" not in sealed.json["says"]
@@ -446,7 +469,7 @@ def test_a_human_takes_a_watch_by_force(cli: Cli, launched: str) -> None:
 def test_people_and_readers_speak_json(cli: Cli, launched: str, contract: Path) -> None:
     for command in (
         ["note", launched, "slow"],
-        ["correct", launched, "1", "another"],
+        ["run", "correct", launched, "1", "another"],
         ["stop", launched, "--reason", "enough"],
     ):
         answer = cli(*command, "--json")
@@ -456,7 +479,7 @@ def test_people_and_readers_speak_json(cli: Cli, launched: str, contract: Path) 
     assert {row["check"] for row in cli("doctor", "--json").json["checks"]} >= {"ledger", "watch"}
     contract.write_text(contract.read_text().replace("run: tiny", "run: other"))
     assert cli("launch", str(contract)).code == 3
-    assert cli("abandon", "other", "--reason", "wrong", "--json").json["recorded"]
+    assert cli("run", "abandon", "other", "--reason", "wrong", "--json").json["recorded"]
 
 
 def test_a_watch_of_an_unknown_run_is_refused(cli: Cli) -> None:
@@ -470,7 +493,7 @@ def test_a_watch_of_an_unknown_run_is_refused(cli: Cli) -> None:
     [
         ("events", "tinny"), ("why", "tinny"), ("status", "tinny"), ("note", "tinny", "a word"),
         ("ledger", "export", "--run", "tinny"), ("ledger", "replay", "tinny"),
-        ("watch", "tinny", "--until-idle"), ("abandon", "tinny", "--reason", "wrong"),
+        ("watch", "tinny", "--until-idle"), ("run", "abandon", "tinny", "--reason", "wrong"),
     ],
 )  # fmt: skip
 def test_of_an_unknown_run_the_names_that_are_near_are_told(
@@ -486,7 +509,7 @@ def test_of_an_unknown_run_the_names_that_are_near_are_told(
     ("words", "meant"),
     [
         (("stauts",), "Did you mean 'status'?"),
-        (("lauch", "runs/my-run.yaml"), "(Did you mean one of: 'launch', 'relaunch'"),
+        (("lauch", "runs/my-run.yaml"), "Did you mean 'launch' or 'relaunch'?"),
         (("ledger", "expotr"), "Did you mean 'export'?"),
         (("status", "--jsno"), "Did you mean '--json'?"),
         (("--stroe", "x", "status"), "Did you mean '--store'?"),

@@ -32,8 +32,11 @@ def test_without_a_value_it_means_standard_input(door: str, tmp_path: Path) -> N
     file = tmp_path / "many.jsonl"
     file.write_bytes(line_of(door))
     ways = [("--jsonl",), ("--jsonl", "-"), ("--jsonl=-",)]
-    told = [in_this_process(door, *way, given=line_of(door)) for way in ways]
-    told += [in_this_process(door, *way) for way in (("--jsonl", str(file)), (f"--jsonl={file}",))]
+    told = [in_this_process("tools", door, *way, given=line_of(door)) for way in ways]
+    told += [
+        in_this_process("tools", door, *way)
+        for way in (("--jsonl", str(file)), (f"--jsonl={file}",))
+    ]
     first = told[0]
     assert b"one" in first.stdout or b"line 1" in first.stderr, "it has read the line"
     answers = {(done.returncode, done.stdout, done.stderr) for done in told}
@@ -41,7 +44,7 @@ def test_without_a_value_it_means_standard_input(door: str, tmp_path: Path) -> N
 
 
 def test_an_option_behind_it_is_no_file() -> None:
-    done = in_this_process("triage", "--jsonl", "--json", given=line_of("triage"))
+    done = in_this_process("tools", "triage", "--jsonl", "--json", given=line_of("triage"))
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
 
 
@@ -49,14 +52,14 @@ def test_an_option_behind_it_is_no_file() -> None:
 def test_a_file_before_it_is_one_log_and_both_are_too_many(door: str, tmp_path: Path) -> None:
     file = tmp_path / "many.jsonl"
     file.write_bytes(line_of(door))
-    done = in_this_process(door, str(file), "--jsonl")
+    done = in_this_process("tools", door, str(file), "--jsonl")
     assert (done.returncode, done.stdout) == (4, b"")
     assert b"give either a log FILE, or for many " in done.stderr
     assert b"use --jsonl FILE" in done.stderr
 
 
 def test_a_judge_without_it_is_told_what_is_missing() -> None:
-    done = in_this_process("judge")
+    done = in_this_process("tools", "judge")
     assert (done.returncode, done.stdout) == (4, b"")
     assert b"Missing option '--jsonl'" in done.stderr
 
@@ -82,6 +85,6 @@ def test_a_terminal_is_told_that_lines_are_read_from_it(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", Terminal(b"step=7\n"))
     with ExitStack() as stack:
-        assert opened(Path(name), stack, "watchkeeper progress --jsonl").read() == b"step=7\n"
-    told = "watchkeeper progress --jsonl reads lines from this terminal; finish with Ctrl-D\n"
+        assert opened(Path(name), stack, "watchkeeper tools progress --jsonl").read() == b"step=7\n"
+    told = "watchkeeper tools progress --jsonl reads lines from this terminal; finish with Ctrl-D\n"
     assert capsys.readouterr().err == (told if name == "-" else "")

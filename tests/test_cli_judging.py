@@ -54,17 +54,17 @@ def test_a_small_bug_is_proposed_a_fix_by_file_and_line_and_goes_on_at_its_commi
     book = cli("logbook", slug).out
     assert "(R5, event" in book
     assert f"{tmp_path / 'launcher.py'}:7: NameError" in book
-    assert f"watchkeeper fix {slug} --sha SHA" in book
+    assert f"watchkeeper run fix {slug} --sha SHA" in book
 
     other = pushed(site, "src/optimizer.py", "lr = 2\n")
-    refused = cli("fix", slug, "--sha", other, "--reason", "typo")
+    refused = cli("run", "fix", slug, "--sha", other, "--reason", "typo")
     assert refused.code == 3
     assert "src/optimizer.py (*optim*)" in refused.err
     assert "supersede" in refused.err
 
     git(site.checkout, "revert", "--no-edit", "-n", "HEAD")
     fine = pushed(site, "src/report.py", "def report(): ...\n")
-    done = cli("fix", slug, "--sha", fine, "--reason", "typo", "--as", "codex")
+    done = cli("run", "fix", slug, "--sha", fine, "--reason", "typo", "--as", "codex")
     assert done.code == 0, done.err
     assert f"continues at {fine[:8]}, covered by a-1; it changes src/report.py" in done.out
     assert cli("watch", "--until-idle").code == 0
@@ -78,9 +78,9 @@ def test_a_fix_that_is_not_pushed_or_not_a_commit_is_refused(
     cli: Cli, site: Site, tmp_path: Path
 ) -> None:
     slug = stopped_by_a_typo(cli, site, tmp_path)
-    bad = cli("fix", slug, "--sha", "abc", "--reason", "typo")
+    bad = cli("run", "fix", slug, "--sha", "abc", "--reason", "typo")
     assert (bad.code, "40 lower-case hex digits" in bad.err) == (4, True)
-    absent = cli("fix", slug, "--sha", "a" * 40, "--reason", "typo")
+    absent = cli("run", "fix", slug, "--sha", "a" * 40, "--reason", "typo")
     assert absent.code == 3
     assert "push it, then report it" in absent.err
 
@@ -93,11 +93,13 @@ def test_a_cause_is_revised_by_a_human_and_decided_anew(
     rows = [line.split() for line in cli("events", slug).out.splitlines()]
     failure = next(row[0] for row in rows if row[3] == "run.failure_classified")
     why = ("--cause", "node_failure", "--reason", "Xid 79 on that host")
-    agent = cli("revise", slug, str(failure), *why, "--as", "codex")
+    agent = cli("run", "revise", slug, str(failure), *why, "--as", "codex")
     assert (agent.code, "Only a human" in agent.err) == (3, True)
-    assert cli("revise", slug, "1", *why).code == 3
-    assert cli("revise", slug, str(failure), "--cause", "bad luck", "--reason", "x").code == 4
-    done = cli("revise", slug, str(failure), *why)
+    assert cli("run", "revise", slug, "1", *why).code == 3
+    assert (
+        cli("run", "revise", slug, str(failure), "--cause", "bad luck", "--reason", "x").code == 4
+    )
+    done = cli("run", "revise", slug, str(failure), *why)
     assert done.code == 0, done.err
     assert "is now node_failure; new decision: node_failure, outlook retry" in done.out
-    assert cli("revise", slug, str(failure), *why).code == 3
+    assert cli("run", "revise", slug, str(failure), *why).code == 3

@@ -39,11 +39,13 @@ def test_a_handover_to_a_name_that_nobody_has_is_refused(
 ) -> None:
     slug = failed_run(cli, site, tmp_path)
     before = cli("events", slug, "--json").json["events"]
-    refused = cli("handover", slug, "--to", "drii")
+    refused = cli("run", "handover", slug, "--to", "drii")
     assert refused.code == 3
     assert "principals.toml. Did you mean dri?" in refused.err
     assert cli("events", slug, "--json").json["events"] == before
-    assert cli("handover", slug, "--to", "watchkeeper").code == 0, "the built-in loop has no entry"
+    assert cli("run", "handover", slug, "--to", "watchkeeper").code == 0, (
+        "the built-in loop has no entry"
+    )
 
 
 def test_a_handover_prints_its_packet_on_one_screen(
@@ -51,7 +53,7 @@ def test_a_handover_prints_its_packet_on_one_screen(
 ) -> None:
     slug = failed_run(cli, site, tmp_path)
     add_human(home / "principals.toml", "alice")
-    said = cli("handover", slug, "--to", "alice", "--note", "look at the data host")
+    said = cli("run", "handover", slug, "--to", "alice", "--note", "look at the data host")
     assert said.code == 0, said.err
     lines = said.out.splitlines()
     assert len(lines) <= 24
@@ -63,7 +65,7 @@ def test_a_handover_prints_its_packet_on_one_screen(
     # What is asked for now is left to her: this home does not act for the job.
     assert "who acts on its job" in cli("relaunch", slug, "--reason", "fixed").out
     assert cli("status", slug, "--json").json["relaunches"] == 0
-    assert cli("handover", slug, "--to", "two words").code == 4
+    assert cli("run", "handover", slug, "--to", "two words").code == 4
 
 
 def test_beside_a_running_watch_the_next_holder_takes_over_with_one_command(
@@ -86,7 +88,7 @@ def test_beside_a_running_watch_the_next_holder_takes_over_with_one_command(
     try:
         backoff.wait_until_or_raise(lambda: looked(1), LIMIT, "the first check")
         add_human(home / "principals.toml", "alice")
-        said = cli("handover", slug, "--to", "alice")
+        said = cli("run", "handover", slug, "--to", "alice")
         assert "the watch that runs here goes on with it once alice takes it" in said.out
         assert cli("watch", slug, "--holder", "bob").code == 3, "it is kept for alice"
         said = cli("watch", slug, "--holder", "alice", "--json")
@@ -129,7 +131,7 @@ def test_a_stop_waits_for_nobody_whom_the_watch_was_handed_to(
     try:
         backoff.wait_until_or_raise(looked, LIMIT, "the first check")
         add_human(home / "principals.toml", "bob")
-        assert cli("handover", slug, "--to", "bob").code == 0
+        assert cli("run", "handover", slug, "--to", "bob").code == 0
         assert cli("stop", slug, "--reason", "it diverges").code == 0
         backoff.wait_until_or_raise(lambda: state() is JobState.STOPPED, LIMIT, "its end")
     finally:
@@ -139,7 +141,7 @@ def test_a_stop_waits_for_nobody_whom_the_watch_was_handed_to(
 
 def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_path: Path) -> None:
     slug = failed_run(cli, site, tmp_path)
-    base = ["announce", slug, "--kind", "pause", "--for", "2h", "--reason", "rack 3"]
+    base = ["run", "announce", slug, "--kind", "pause", "--for", "2h", "--reason", "rack 3"]
     said = cli(*base, "--expect", "h1, H6")
     assert said.code == 0, said.err
     assert "act-1 pause" in said.out
@@ -155,19 +157,19 @@ def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_pa
     assert "got not_training, expected a rule of a detector, H1 to H17; did you mean H3?" in (
         mistyped.err
     )
-    assert cli("announce", slug, "--kind", "pause", "--reason", "x").code == 4
+    assert cli("run", "announce", slug, "--kind", "pause", "--reason", "x").code == 4
     assert cli(*base[:-2], "--reason", "x", "--from", "2026-11-21T14:00").code == 4
     assert cli(*base[:-2], "--reason", "x", "--from", "soon").code == 4
     assert cli(*base, "--as", "some-bot").code == 3
-    assert cli("announce", slug, "--end", "act-1").code == 0
-    assert cli("announce", slug, "--end", "act-1").code == 3
+    assert cli("run", "announce", slug, "--end", "act-1").code == 0
+    assert cli("run", "announce", slug, "--end", "act-1").code == 3
 
 
 def test_a_rollback_prints_the_plan_and_its_approval_carries_on(
     cli: Cli, site: Site, tmp_path: Path
 ) -> None:
     slug = failed_run(cli, site, tmp_path, words=("--label", "two words"))
-    said = cli("rollback", slug, "--to", "step-10", "--reason", "the loss rose")
+    said = cli("run", "rollback", slug, "--to", "step-10", "--reason", "the loss rose")
     assert said.code == 0, said.err
     assert "--label 'two words'" in said.out, "the exact command, as a shell would take it"
     assert "rejected   step-20" in said.out
@@ -181,7 +183,7 @@ def test_a_rollback_prints_the_plan_and_its_approval_carries_on(
     assert status["relaunches"] == 1
     shown = cli("checkpoints", slug, "--no-sizes").out
     assert "REJECTED" not in shown, "what was written again counts again"
-    assert cli("rollback", slug, "--to", "ten", "--reason", "x").code == 4
+    assert cli("run", "rollback", slug, "--to", "ten", "--reason", "x").code == 4
     assert cli("verify").code == 0
 
 
@@ -209,10 +211,10 @@ def test_a_successor_is_chained_in_status_and_logbook_of_both(
         source = old.checkpoints.validated[20].path
     new = tiny_contract(site, "next").model_copy(update={"initialize_from": source})
     path = written(tmp_path, new)
-    said = cli("supersede", slug, path, "--reason", "another data mix")
+    said = cli("run", "supersede", slug, path, "--reason", "another data mix")
     assert said.code == 0, said.err
     assert f"watchkeeper launch {path}" in said.out
-    assert cli("supersede", slug, path, "--reason", "another data mix").code == 0
+    assert cli("run", "supersede", slug, path, "--reason", "another data mix").code == 0
     launch(cli, path, "next")
     assert cli("watch", "--until-idle").code == 0
     for name in (slug, "next"):
@@ -228,12 +230,12 @@ def test_a_milestone_is_pushed_at_once_where_no_watch_runs(
     cli: Cli, site: Site, tmp_path: Path
 ) -> None:
     slug = failed_run(cli, site, tmp_path)
-    said = cli("seal", slug, "--milestone", "step-20", "--json")
+    said = cli("run", "seal", slug, "--milestone", "step-20", "--json")
     assert said.code == 0, said.out
     assert (said.json["tag"], said.json["pushed"]) == ("run/tiny/step-20", True)
     assert "run/tiny/step-20" in cli("status", slug).out
-    assert cli("seal", slug, "--milestone", "step-30").code == 3
-    assert cli("seal", slug, "--milestone", "last").code == 4
+    assert cli("run", "seal", slug, "--milestone", "step-30").code == 3
+    assert cli("run", "seal", slug, "--milestone", "last").code == 4
     assert cli("verify").code == 0
     git(site.remote, "tag", "--delete", "run/tiny/step-20")
     assert cli("verify").code == 1
@@ -250,19 +252,19 @@ def test_a_job_launched_elsewhere_is_adopted_or_refused_with_the_difference(
         session.adapters.orchestrator(contract).submit(
             JobSpec(submission_id="leaky", command=(*contract.command, key))
         )
-    leaky = cli("adopt", written(tmp_path, other), "--submission-id", "leaky")
+    leaky = cli("run", "adopt", written(tmp_path, other), "--submission-id", "leaky")
     assert leaky.code == 3
     assert "Ab1Ab1" not in leaky.err + leaky.out
     with open_session(home) as session:
         session.adapters.orchestrator(contract).submit(
             JobSpec(submission_id="by-hand", command=contract.command)
         )
-    refused = cli("adopt", written(tmp_path, other), "--submission-id", "by-hand")
+    refused = cli("run", "adopt", written(tmp_path, other), "--submission-id", "by-hand")
     assert refused.code == 3
     assert "JOB_DIFFERS" in refused.err
     path = written(tmp_path, contract)
-    assert cli("adopt", path, "--submission-id", "by-hand", "--as", "some-bot").code == 3
-    assert cli("adopt", path, "--submission-id", "by-hand").code == 0
+    assert cli("run", "adopt", path, "--submission-id", "by-hand", "--as", "some-bot").code == 3
+    assert cli("run", "adopt", path, "--submission-id", "by-hand").code == 0
     assert cli("watch", "--until-idle").code == 0
     assert cli("status", "tiny", "--json").json["phase"] == "sealed"
     assert "adopted" in cli("logbook", "tiny").out
@@ -292,8 +294,10 @@ def test_a_declined_watch_says_why_and_leaves_the_job_alone(
 ) -> None:
     path = written(tmp_path, tiny_contract(site, "tiny", steps=8000))
     launch(cli, path, "tiny")
-    assert cli("decline", "tiny", "--reason", "I sit beside it", "--as", "some-bot").code == 3
-    assert cli("decline", "tiny", "--reason", "I sit beside it").code == 0
+    assert (
+        cli("run", "decline", "tiny", "--reason", "I sit beside it", "--as", "some-bot").code == 3
+    )
+    assert cli("run", "decline", "tiny", "--reason", "I sit beside it").code == 0
     assert cli("watch", "--until-idle").code == 0
     assert "ended: declined: I sit beside it" in cli("status", "tiny").out
     assert "run.check_recorded" not in cli("events", "tiny").out

@@ -49,16 +49,16 @@ def test_an_agent_proposes_a_stop_a_human_consents_and_the_agent_stops(
 ) -> None:
     refused = cli("stop", launched, "--reason", "it diverges", *AGENT)
     assert refused.code == 3
-    assert "proposed as p-1; ask a human: `watchkeeper consent tiny p-1`" in refused.err
+    assert "proposed as p-1; ask a human: `watchkeeper permit consent tiny p-1`" in refused.err
     assert cli("status", launched, "--json").json["stopping"] is False
     fleet = cli("status").out
     assert "codex asks for stop of i1: it diverges (p-1)" in fleet
-    assert "-> watchkeeper consent tiny p-1" in fleet
+    assert "-> watchkeeper permit consent tiny p-1" in fleet
     assert needs(cli, launched)[0] == "proposal"
     # An agent's own consent is refused, and on record.
-    assert cli("consent", launched, "p-1", *AGENT).code == 3
+    assert cli("permit", "consent", launched, "p-1", *AGENT).code == 3
     assert "refused (NOT_A_HUMAN): consent p-1 by codex" in cli("events", launched).out
-    given = cli("consent", launched, "p-1", "--for", "30m", "--json")
+    given = cli("permit", "consent", launched, "p-1", "--for", "30m", "--json")
     assert given.code == 0
     assert given.json["consent"] == "c-1"
     assert "consent     c-1 by dri: stop i1, until" in cli("status", launched).out
@@ -78,17 +78,19 @@ def test_a_proposal_is_told_to_programs(cli: Cli, launched: str) -> None:
 
 
 def test_a_human_declines_a_proposal(cli: Cli, launched: str) -> None:
-    cli("propose", launched, "stop", "i1", "--reason", "it diverges", *AGENT)
-    assert cli("revoke", launched, "p-1", "--reason", "it is the warm-up").code == 0
+    cli("permit", "propose", launched, "stop", "i1", "--reason", "it diverges", *AGENT)
+    assert cli("permit", "revoke", launched, "p-1", "--reason", "it is the warm-up").code == 0
     again = cli("stop", launched, "--reason", "it diverges", *AGENT)
     assert (again.code, "PROPOSAL_DECLINED" in again.err) == (3, True)
     assert needs(cli, launched) == []
 
 
 def test_a_revoked_consent_stops_nothing(cli: Cli, launched: str) -> None:
-    agreed = cli("propose", launched, "stop", "i1", "--reason", "drill", "--agree", "--json")
+    agreed = cli(
+        "permit", "propose", launched, "stop", "i1", "--reason", "drill", "--agree", "--json"
+    )
     assert agreed.json["consent"] == "c-1"
-    assert cli("revoke", launched, "c-1").code == 0
+    assert cli("permit", "revoke", launched, "c-1").code == 0
     refused = cli("stop", launched, "--consent", "c-1", *AGENT)
     assert (refused.code, "CONSENT_REVOKED" in refused.err) == (3, True)
     assert cli("status", launched, "--json").json["stopping"] is False
@@ -101,11 +103,11 @@ def test_a_human_waives_a_named_block_and_an_agent_cannot(
     unwatched = contract.model_copy(update={"watch": WatchPart()})
     path = written(tmp_path, unwatched)
     assert "L13" in cli("launch", path).out
-    refused = cli("waive", "tiny", "L13", "--reason", "hurry", *AGENT)
+    refused = cli("permit", "waive", "tiny", "L13", "--reason", "hurry", *AGENT)
     assert (refused.code, "NOT_A_HUMAN" in refused.err) == (3, True)
-    never = cli("waive", "tiny", "L1", "--reason", "hurry")
+    never = cli("permit", "waive", "tiny", "L1", "--reason", "hurry")
     assert (never.code, "WAIVER_FORBIDDEN" in never.err) == (3, True)
-    waived = cli("waive", "tiny", "L13", "--reason", "by hand", "--until", "2h", "--json")
+    waived = cli("permit", "waive", "tiny", "L13", "--reason", "by hand", "--until", "2h", "--json")
     assert (waived.code, waived.json["waiver"]) == (0, "w-1")
     held = cli("launch", path)
     assert "waived by dri (w-1): by hand" in held.out
@@ -116,21 +118,21 @@ def test_a_revoked_approval_launches_nothing(cli: Cli, site: Site, tmp_path: Pat
     path = written(tmp_path, tiny_contract(site, "tiny"))
     plan = cli("launch", path, "--json").json["plan"]
     assert cli("approve", "tiny", "--plan", plan).code == 0
-    assert cli("revoke", "tiny", "a-1", "--reason", "look first").code == 0
+    assert cli("permit", "revoke", "tiny", "a-1", "--reason", "look first").code == 0
     assert cli("launch", path).code == 3
-    assert cli("revoke", "tiny", "a-1").code == 3
-    assert cli("revoke", "tiny", "a-9").code == 3
+    assert cli("permit", "revoke", "tiny", "a-1").code == 3
+    assert cli("permit", "revoke", "tiny", "a-9").code == 3
 
 
 def test_a_standing_waiver_is_granted_listed_used_and_revoked(
     cli: Cli, site: Site, tmp_path: Path, home: Path
 ) -> None:
-    standing = ("waive", "--standing", "--lane", "canary", "--reason", "the daily canary")
+    standing = ("permit", "waive", "--standing", "--lane", "canary", "--reason", "the daily canary")
     assert cli(*standing, *AGENT).code == 3
-    assert cli("waive", "--standing", "--lane", "hero", "--reason", "x").code == 3
+    assert cli("permit", "waive", "--standing", "--lane", "hero", "--reason", "x").code == 3
     granted = cli(*standing, "--rule", "L11", "--by-requester", "dri", "--json")
     assert (granted.code, granted.json["waiver"]) == (0, "sw-1")
-    listed = cli("waive", "--list").out
+    listed = cli("permit", "waive", "--list").out
     assert "sw-1  L11  canary  launches of dri" in listed
     assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d UTC", listed), "2h is no whole day"
     canary = tiny_contract(site, "am").model_copy(update={"lane": Lane.CANARY})
@@ -141,8 +143,8 @@ def test_a_standing_waiver_is_granted_listed_used_and_revoked(
     assert "L11 is waived (sw-1" in cli("logbook", "am").out
     with open_session(home) as session:
         assert list(session.ledger.people().waivers) == ["sw-1"]
-    assert cli("revoke", "--standing", "sw-1").code == 0
-    assert cli("waive", "--list").out.strip() == "no standing waivers"
+    assert cli("permit", "revoke", "--standing", "sw-1").code == 0
+    assert cli("permit", "waive", "--list").out.strip() == "no standing waivers"
     assert cli("verify", "--offline").code == 0
 
 
@@ -155,12 +157,12 @@ def test_a_stopped_run_is_sealed_with_named_waivers_only(
     assert ExponentialBackoff().wait_until(has_checkpoint, timedelta(seconds=30))
     assert cli("stop", launched, "--reason", "the agreed step").code == 0
     assert cli("watch", "--until-idle").code == 0
-    blocked = cli("seal", launched, "--json")
+    blocked = cli("run", "seal", launched, "--json")
     assert blocked.code == 3
     missing = blocked.json["missing"]
     assert missing[0] == "successful end: the orchestrator says STOPPED"
     waived = [word for lack in missing for word in ("--waive", lack.partition(":")[0])]
-    asked = ("seal", launched, *waived, "--reason", "the agreed step")
+    asked = ("run", "seal", launched, *waived, "--reason", "the agreed step")
     proposed = cli(*asked, *AGENT)
     assert (proposed.code, "CONSENT_NEEDED" in proposed.err) == (3, True)
     assert needs(cli, launched).count("proposal") == len(missing)
@@ -174,14 +176,14 @@ def test_a_stopped_run_is_sealed_with_named_waivers_only(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("consent", "tiny", "p-1", "--for", "soon"), "--for soon: expected a duration"),
-        (("waive", "tiny", "L13", "--until", "soon"), "--until soon: expected a time"),
-        (("waive", "tiny", "L13", "--until", "2026-11-21T18:00"), "expected a zone"),
-        (("waive", "tiny"), "expected RUN and SUBJECT"),
-        (("waive", "--standing"), "expected --lane"),
-        (("revoke", "tiny"), "expected RUN and NAME"),
+        (("permit", "consent", "tiny", "p-1", "--for", "soon"), "--for soon: expected a duration"),
+        (("permit", "waive", "tiny", "L13", "--until", "soon"), "--until soon: expected a time"),
+        (("permit", "waive", "tiny", "L13", "--until", "2026-11-21T18:00"), "expected a zone"),
+        (("permit", "waive", "tiny"), "expected RUN and SUBJECT"),
+        (("permit", "waive", "--standing"), "expected --lane"),
+        (("permit", "revoke", "tiny"), "expected RUN and NAME"),
         (("stop", "tiny"), "--reason: expected why"),
-        (("seal", "tiny", "--waive", "tracker state"), "--reason: expected why"),
+        (("run", "seal", "tiny", "--waive", "tracker state"), "--reason: expected why"),
     ],
 )
 def test_bad_input_is_named_with_what_was_expected(

@@ -22,12 +22,12 @@ def no_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return in_this_process("progress", *arguments, given=given)
+    return in_this_process("tools", "progress", *arguments, given=given)
 
 
 def run_process(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        (*COMMAND, "progress", *arguments),
+        (*COMMAND, "tools", "progress", *arguments),
         input=given,
         capture_output=True,
         timeout=60,
@@ -238,4 +238,5 @@ def test_an_epoch_is_told_as_printed_and_a_bar_of_keras_gets_it_from_the_line_ab
 def test_lines_that_were_read_as_one_log_are_told_of(row: dict[str, Any], many: bool) -> None:
     done = run("-", given=asked({"id": 7, **row}))
     assert done.returncode == 0
-    assert (b'{"id", "line"} or {"id", "text"}, use `watchkeeper progress' in done.stderr) == many
+    told = b'{"id", "line"} or {"id", "text"}, use `watchkeeper tools progress'
+    assert (told in done.stderr) == many

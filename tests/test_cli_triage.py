@@ -23,12 +23,16 @@ ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 def run(
     *arguments: str, given: bytes = b"", command: str = "triage"
 ) -> subprocess.CompletedProcess[bytes]:
-    return in_this_process(command, *arguments, given=given)
+    return in_this_process("tools", command, *arguments, given=given)
 
 
 def run_process(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        (*COMMAND, "triage", *arguments), input=given, capture_output=True, timeout=60, check=False
+        (*COMMAND, "tools", "triage", *arguments),
+        input=given,
+        capture_output=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -243,7 +247,9 @@ def test_a_reader_that_leaves_ends_it_without_a_word(tmp_path: Path) -> None:
     # More than a pipe holds, so that the next write meets nobody.
     file.write_bytes(asked({"id": 1, "text": ECC}) * 5_000)
     with subprocess.Popen(
-        (*COMMAND, "triage", "--jsonl", str(file)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        (*COMMAND, "tools", "triage", "--jsonl", str(file)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -266,7 +272,7 @@ def test_a_large_log_shows_on_a_terminal_how_far_it_is_read(
     terminal, end = os.openpty()
     try:
         done = subprocess.run(
-            (*COMMAND, "triage", str(log)),
+            (*COMMAND, "tools", "triage", str(log)),
             stdout=subprocess.PIPE,
             stderr=end,
             timeout=60,
@@ -293,7 +299,7 @@ def test_it_starts_without_what_only_a_home_needs(tmp_path: Path) -> None:
         " print(*sys.modules)"
     )
     done = subprocess.run(
-        (sys.executable, "-c", program, "triage", str(log)),
+        (sys.executable, "-c", program, "tools", "triage", str(log)),
         capture_output=True,
         text=True,
         timeout=60,
@@ -334,7 +340,7 @@ def test_lines_that_were_read_as_one_log_are_told_of_and_answered_as_before(
     told = f"{file}: this file is read as one log; if each line is a separate item, "
     assert done.returncode == 0
     assert done.stderr.decode().startswith(told) == many
-    assert (f"`watchkeeper triage --jsonl {file}`" in done.stderr.decode()) == many
+    assert (f"`watchkeeper tools triage --jsonl {file}`" in done.stderr.decode()) == many
     (tmp_path / "same").write_bytes(lines)
     as_log = run(str(tmp_path / "same")).stdout
     assert done.stdout == as_log.replace(b"/same,", f"/{name},".encode())
@@ -342,5 +348,5 @@ def test_lines_that_were_read_as_one_log_are_told_of_and_answered_as_before(
 
 def test_lines_on_standard_input_that_were_read_as_one_log_are_told_of() -> None:
     done = run("-", given=asked({"id": 1, "text": ECC}))
-    assert b"`watchkeeper triage --jsonl -`" in done.stderr
+    assert b"`watchkeeper tools triage --jsonl -`" in done.stderr
     assert b"node_failure" in done.stdout

@@ -15,11 +15,12 @@ from tests.every_row import every_row
 from tests.missing import cannot_have
 from watchkeeper.adapters.cli import COMMANDS, cli, run
 from watchkeeper.adapters.cli.completion import NAMES_MAX, NO_RUN, run_names
+from watchkeeper.adapters.load import load
 
 # What each shell does for a key, without a terminal: it calls what the script has registered.
 ASK = {
     "bash": """
-eval "$(watchkeeper completion bash)"
+eval "$(watchkeeper tools completion bash)"
 complete -p watchkeeper >&2
 COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); COMPREPLY=()
 _watchkeeper_completion watchkeeper
@@ -30,12 +31,12 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 compdef() {{ }}
 compadd() {{ print -rl -- ${{(P)argv[-1]}} }}
 _describe() {{ print -rl -- ${{${{(P)argv[3]}}%%:*}} }}
-eval "$(watchkeeper completion zsh)"
+eval "$(watchkeeper tools completion zsh)"
 words=({words}); CURRENT=$#words
 _watchkeeper_completion
 """,
     "fish": """
-watchkeeper completion fish | source
+watchkeeper tools completion fish | source
 complete -C "{line}"
 """,
 }
@@ -82,13 +83,20 @@ def offered(shell: str, home: Path, *words: str) -> list[str]:
 
 def test_a_shell_completes_a_command(shell: str, home: Path) -> None:
     assert offered(shell, home, "watchkeeper", "st") == ["status", "stop"]
-    assert set(offered(shell, home, "watchkeeper", "")) == set(COMMANDS)
+    assert set(offered(shell, home, "watchkeeper", "")) == {
+        name.partition(" ")[0] for name in COMMANDS
+    }
+    assert sorted(offered(shell, home, "watchkeeper", "run", "s")) == ["seal", "supersede"]
 
 
 def test_a_shell_completes_the_name_of_a_run(shell: str, home: Path) -> None:
     assert offered(shell, home, "watchkeeper", "ack", "run-0001") == ["run-00010", "run-00011"]
     assert len(offered(shell, home, "watchkeeper", "status", "")) == RUNS
     assert offered(shell, home, "watchkeeper", "status", "other") == []
+    assert offered(shell, home, "watchkeeper", "run", "seal", "run-0001") == [
+        "run-00010",
+        "run-00011",
+    ]
     after = ("watchkeeper", "watch", "--force", "run-00000", "run-0001")
     assert offered(shell, home, *after) == ["run-00010", "run-00011"]
 
@@ -139,8 +147,7 @@ def test_the_name_of_a_run_is_completed_without_the_models_of_events(home: Path)
 
 @every_row("name", [name for name in COMMANDS if name not in NO_RUN])
 def test_a_command_that_is_completed_with_runs_takes_a_run_first(name: str) -> None:
-    command = cli.get_command(click.Context(cli), name)
-    assert command is not None
+    command = load(f"cli.{COMMANDS[name]}", name.rpartition(" ")[2])
     first = next(found for found in command.params if isinstance(found, click.Argument))
     assert first.name in ("run", "runs")
 
@@ -154,5 +161,5 @@ def test_at_most_so_many_names_are_offered(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_unknown_shell_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["completion", "tcsh"]) == 4
+    assert run(["tools", "completion", "tcsh"]) == 4
     assert re.search(r"'bash'.*'zsh'.*'fish'", capsys.readouterr().err)

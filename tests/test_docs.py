@@ -28,6 +28,7 @@ from watchkeeper.adapters.cli import (
     EXIT_INTERRUPTED,
     EXIT_REFUSED,
     EXIT_UNKNOWN,
+    GROUPS,
     cli,
 )
 from watchkeeper.adapters.contracts.file import read_contract
@@ -87,16 +88,22 @@ def test_the_command_reference_is_what_the_command_line_says() -> None:
 def test_every_command_and_option_is_in_the_reference() -> None:
     reference = page("docs/reference/commands.md")
     for name in COMMANDS:
-        assert f"\n## {name}\n" in reference
-        assert f"](#{name})" in reference, f"{name} is in no group at the head of the page"
+        assert re.search(rf"^##+ {name}$", reference, re.MULTILINE), name
+        assert f"](#{name.replace(' ', '-')})" in reference, (
+            f"{name} is not at the head of the page"
+        )
         for parameter in command(name).params:
             for option in parameter.opts if isinstance(parameter, click.Option) else []:
                 assert option in reference
 
 
 def command(name: str) -> click.Command:
-    found = cli.get_command(click.Context(cli), name)
-    assert found is not None, f"there is no command {name}"
+    found: click.Command = cli
+    for word in name.split():
+        assert isinstance(found, click.Group)
+        below = found.get_command(click.Context(found), word)
+        assert below is not None, f"there is no command {name}"
+        found = below
     return found
 
 
@@ -111,14 +118,16 @@ def told_commands(text: str) -> Iterator[str]:
 def test_every_command_that_is_told_exists_with_its_options(path: Path) -> None:
     for line in told_commands(path.read_text(encoding="utf-8")):
         for call in re.finditer(r"\bwatchkeeper (\w[\w-]*)([^#|]*)", line):
-            if call[1] not in COMMANDS:
+            if call[1] not in {*COMMANDS, *GROUPS}:
                 # A name in prose, such as `watchkeeper watch` in a sentence, is a command too.
                 assert not line.startswith(("$ watchkeeper ", "watchkeeper ")), line
                 continue
-            called = command(call[1])
-            if isinstance(called, click.Group):
+            called, rest = command(call[1]), call[2].split()
+            while isinstance(called, click.Group):
                 # The next word must be one of the group's own commands.
-                called = called.commands[call[2].split()[0]]
+                found = called.get_command(click.Context(called), rest.pop(0).rstrip("`,."))
+                assert found is not None, line
+                called = found
             known = {o for p in called.params for o in (*p.opts, *p.secondary_opts)}
             told = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", call[2]))
             assert told <= known | {"--help"}, f"{line}: {told - known}"

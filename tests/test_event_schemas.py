@@ -217,7 +217,7 @@ def test_the_command_lists_types_and_prints_schemas(
     monkeypatch.setenv("WATCHKEEPER_HOME", str(home))
 
     def schema_events(*options: str) -> str:
-        assert run(["schema", "events", *options]) == 0
+        assert run(["tools", "schema", "events", *options]) == 0
         return capsys.readouterr().out
 
     listed = schema_events().splitlines()
@@ -232,7 +232,7 @@ def test_the_command_lists_types_and_prints_schemas(
         assert json.loads(schema_events("--type", name)) == wanted
     told = json.loads(schema_events("--json"))
     assert told["types"]["dev.watchkeeper.run.check_recorded.v1"] == wanted
-    assert run(["schema", "events", "--type", "run.check_recorde"]) == 4
+    assert run(["tools", "schema", "events", "--type", "run.check_recorde"]) == 4
     assert "did you mean run.check_recorded" in capsys.readouterr().err
     # It needs no home.
     assert not home.exists()

@@ -14,47 +14,50 @@ pytestmark = pytest.mark.git
 WHY = ("--reason", "x")
 BOT = ("--as", "some-bot")
 PLAN = "a" * 12
-PAUSE = ("announce", "tiny", "--kind", "pause", "--for")
+PAUSE = ("run", "announce", "tiny", "--kind", "pause", "--for")
 
 KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
     "a run that is not on record": (
         3,
         [
             ("status", "nobody"), ("events", "nobody"), ("logbook", "nobody"), ("why", "nobody"),
-            ("checkpoints", "nobody"), ("note", "nobody", "x"), ("correct", "nobody", "1", "x"),
+            ("checkpoints", "nobody"), ("note", "nobody", "x"),
+            ("run", "correct", "nobody", "1", "x"),
             ("ack", "nobody", "q-1", "--note", "x"), ("stop", "nobody", *WHY),
-            ("relaunch", "nobody", *WHY), ("rollback", "nobody", "--to", "step-3", *WHY),
-            ("abandon", "nobody", *WHY), ("consent", "nobody", "p-1"),
-            ("waive", "nobody", "L13", *WHY), ("revoke", "nobody", "a-1", *WHY),
-            ("seal", "nobody"), ("handover", "nobody", "--to", "dri"), ("decline", "nobody", *WHY),
+            ("relaunch", "nobody", *WHY), ("run", "rollback", "nobody", "--to", "step-3", *WHY),
+            ("run", "abandon", "nobody", *WHY), ("permit", "consent", "nobody", "p-1"),
+            ("permit", "waive", "nobody", "L13", *WHY), ("permit", "revoke", "nobody", "a-1", *WHY),
+            ("run", "seal", "nobody"), ("run", "handover", "nobody", "--to", "dri"),
+            ("run", "decline", "nobody", *WHY),
             ("watch", "nobody"), ("approve", "nobody", "--plan", PLAN),
             ("ledger", "replay", "nobody"),
             ("ledger", "export", "-o", "-", "--run", "nobody"), ("signals", "bind", "x", "nobody"),
-            ("subscribe", "--run", "nobody", "--no-follow"),
+            ("tools", "subscribe", "--run", "nobody", "--no-follow"),
         ],
     ),
     "a name or an event that is not on record": (
         3,
         [
             ("why", "tiny", "999"), ("logbook", "tiny", "--at", "999"),
-            ("correct", "tiny", "999", "x"), ("ack", "tiny", "q-99", "--note", "x"),
-            ("consent", "tiny", "p-99"), ("revoke", "tiny", "a-99", *WHY),
-            ("announce", "tiny", "--end", "act-9"), ("signals", "bind", "x-1", "tiny"),
-            ("signals", "replay", "quarantine-3"), ("handover", "tiny", "--to", "nobody"),
+            ("run", "correct", "tiny", "999", "x"), ("ack", "tiny", "q-99", "--note", "x"),
+            ("permit", "consent", "tiny", "p-99"), ("permit", "revoke", "tiny", "a-99", *WHY),
+            ("run", "announce", "tiny", "--end", "act-9"), ("signals", "bind", "x-1", "tiny"),
+            ("signals", "replay", "quarantine-3"), ("run", "handover", "tiny", "--to", "nobody"),
             ("ledger", "rebuild", "sizes", "--from", "99999"),
             ("ledger", "parked", "retry", "nobody"),
-            ("waive", "tiny", "L13", *WHY), ("approve", "tiny", "--plan", PLAN),
+            ("permit", "waive", "tiny", "L13", *WHY), ("approve", "tiny", "--plan", PLAN),
         ],
     ),
     "a text that is empty": (
         4,
         [
-            ("note", "tiny", " "), ("correct", "tiny", "1", " "),
+            ("note", "tiny", " "), ("run", "correct", "tiny", "1", " "),
             ("stop", "tiny", "--reason", " "), ("relaunch", "tiny", "--reason", " "),
-            ("waive", "tiny", "L13", "--reason", " "), ("decline", "tiny", "--reason", " "),
-            (*PAUSE, "2h", "--reason", " "), ("propose", "tiny", "stop", "i1", "--reason", " "),
-            ("seal", "tiny", "--waive", "tracker state", "--reason", " "),
-            ("handover", "tiny", "--to", " "), ("watch", "--holder", " "),
+            ("permit", "waive", "tiny", "L13", "--reason", " "),
+            ("run", "decline", "tiny", "--reason", " "), (*PAUSE, "2h", "--reason", " "),
+            ("permit", "propose", "tiny", "stop", "i1", "--reason", " "),
+            ("run", "seal", "tiny", "--waive", "tracker state", "--reason", " "),
+            ("run", "handover", "tiny", "--to", " "), ("watch", "--holder", " "),
         ],
     ),
     "a time, a window or a rule that nobody can mean": (
@@ -63,16 +66,17 @@ KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
             (*PAUSE, "soon", *WHY), (*PAUSE, "99d", *WHY),
             (*PAUSE, "2h", "--from", "2020-01-01T00:00Z", *WHY),
             (*PAUSE, "2h", "--expect", "H99", *WHY),
-            ("waive", "tiny", "L13", "--until", "soon", *WHY),
-            ("waive", "tiny", "L13", "--until", "2020-01-01T00:00Z", *WHY),
-            ("rollback", "tiny", "--to", "last", *WHY), ("fix", "tiny", "--sha", "x", *WHY),
+            ("permit", "waive", "tiny", "L13", "--until", "soon", *WHY),
+            ("permit", "waive", "tiny", "L13", "--until", "2020-01-01T00:00Z", *WHY),
+            ("run", "rollback", "tiny", "--to", "last", *WHY),
+            ("run", "fix", "tiny", "--sha", "x", *WHY),
         ],
     ),
     "a file that is not there": (
         4,
         [
-            ("launch", "missing"), ("contract", "check", "missing"), ("triage", "missing"),
-            ("progress", "missing"), ("whatif", "tiny", "--policy", "missing"),
+            ("launch", "missing"), ("contract", "check", "missing"), ("tools", "triage", "missing"),
+            ("tools", "progress", "missing"), ("run", "whatif", "tiny", "--policy", "missing"),
             ("ledger", "import", "missing"), ("ledger", "restore", "missing"),
             ("ledger", "replay", "--all", "--file", "missing"),
         ],
@@ -81,8 +85,8 @@ KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
         3,
         [
             ("ack", "tiny", "q-1", "--note", "x", *BOT), ("relaunch", "tiny", *WHY, *BOT),
-            ("abandon", "tiny", *WHY, *BOT), ("stop", "tiny", *WHY, *BOT),
-            ("waive", "tiny", "L13", *WHY, *BOT), ("decline", "tiny", *WHY, *BOT),
+            ("run", "abandon", "tiny", *WHY, *BOT), ("stop", "tiny", *WHY, *BOT),
+            ("permit", "waive", "tiny", "L13", *WHY, *BOT), ("run", "decline", "tiny", *WHY, *BOT),
             (*PAUSE, "2h", *WHY, *BOT), ("watch", "tiny", "--force", *BOT),
             ("signals", "bind", "x-1", "tiny", *BOT),
         ],

@@ -91,14 +91,14 @@ def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
     cli: Cli, ended_badly: str, tmp_path: Path
 ) -> None:
     before = cli("events", ended_badly, "--json").out
-    same = cli("whatif", ended_badly, "--policy", policy(tmp_path, "retries: {budget: 9}\n"))
+    same = cli("run", "whatif", ended_badly, "--policy", policy(tmp_path, "retries: {budget: 9}\n"))
     assert "nothing would have been decided otherwise" in same.out
     other = policy(tmp_path, "retries:\n  budget: 0\n", "other.yaml")
-    told = json.loads(cli("whatif", ended_badly, "--policy", other, "--json").out)
+    told = json.loads(cli("run", "whatif", ended_badly, "--policy", other, "--json").out)
     [changed] = told["changed"]
     assert any("restart budget" in words for words in changed["would"])
     assert told["changed_by_rules"] == []
-    page = cli("whatif", ended_badly, "--policy", other).out
+    page = cli("run", "whatif", ended_badly, "--policy", other).out
     assert "  was    escalate (" in page
     assert "  would  escalate (R3): the restart budget is 0 (retries.budget)" in page
     assert cli("events", ended_badly, "--json").out == before
@@ -119,11 +119,11 @@ def test_an_empty_policy_asks_whether_today_s_rules_decide_the_same(
     cli: Cli, ended_badly: str, tmp_path: Path, name: str, text: str
 ) -> None:
     empty = policy(tmp_path, text, name)
-    said = cli("whatif", ended_badly, "--policy", empty)
+    said = cli("run", "whatif", ended_badly, "--policy", empty)
     assert said.code == 0, said.err
     assert "has no key: the recorded policy is judged by today's rules" in said.out
     assert "checks judged again: nothing would have been decided otherwise" in said.out
-    told = json.loads(cli("whatif", ended_badly, "--policy", empty, "--json").out)
+    told = json.loads(cli("run", "whatif", ended_badly, "--policy", empty, "--json").out)
     assert told["checks"] > 0
     assert (told["changed"], told["changed_by_rules"]) == ([], [])
     assert len(told["notes"]) == 1
@@ -137,11 +137,13 @@ def test_a_decision_that_today_s_rules_do_not_make_is_told_by_an_empty_policy(
     cli: Cli, ended_badly: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rejudging, "verdict", decides_nothing)
-    told = json.loads(cli("whatif", ended_badly, "--policy", policy(tmp_path, ""), "--json").out)
+    told = json.loads(
+        cli("run", "whatif", ended_badly, "--policy", policy(tmp_path, ""), "--json").out
+    )
     [by_rules] = [one for one in told["changed_by_rules"] if "escalate" in str(one["was"])]
     assert by_rules["would"] == []
     assert told["changed"] == []
-    page = cli("whatif", ended_badly, "--policy", policy(tmp_path, "")).out
+    page = cli("run", "whatif", ended_badly, "--policy", policy(tmp_path, "")).out
     assert "checks judged again: the policy changes nothing" in page
     assert re.search(r"of \d+ checks: otherwise by today's rules in any case", page)
     assert re.search(r"\n  recorded    escalate \(R\d+\): .*\n(  .*\n)*  would     nothing\n", page)
@@ -151,7 +153,7 @@ def test_the_run_s_contract_file_is_tried_for_its_policy_as_it_is_now(
     cli: Cli, ended_badly: str, tmp_path: Path
 ) -> None:
     [file] = tmp_path.glob("*.yaml")
-    same = cli("whatif", ended_badly, "--policy", str(file))
+    same = cli("run", "whatif", ended_badly, "--policy", str(file))
     assert same.code == 0, same.err
     assert "is a contract: its lane, policy, " in same.out
     assert "stays as it was" not in same.out
@@ -164,7 +166,7 @@ def test_the_run_s_contract_file_is_tried_for_its_policy_as_it_is_now(
         }
     )
     file.write_text(contract_to_yaml(now), encoding="utf-8")
-    told = json.loads(cli("whatif", ended_badly, "--policy", str(file), "--json").out)
+    told = json.loads(cli("run", "whatif", ended_badly, "--policy", str(file), "--json").out)
     [changed] = told["changed"]
     assert any("restart budget is 0" in words for words in changed["would"])
     [_, kept] = told["notes"]
@@ -175,14 +177,14 @@ def test_another_lane_is_tried_and_names_its_limits_that_are_not(
     cli: Cli, ended_badly: str, tmp_path: Path
 ) -> None:
     other = policy(tmp_path, "lane: canary\n")
-    told = json.loads(cli("whatif", ended_badly, "--policy", other, "--json").out)
+    told = json.loads(cli("run", "whatif", ended_badly, "--policy", other, "--json").out)
     assert any(note.startswith("live.initialising stays as it was: ") for note in told["notes"])
 
 
 def test_the_contract_of_another_run_is_refused(cli: Cli, ended_badly: str, tmp_path: Path) -> None:
     [file] = tmp_path.glob("*.yaml")
     text = file.read_text(encoding="utf-8").replace("run: tiny\n", "run: other\n")
-    refused = cli("whatif", ended_badly, "--policy", policy(tmp_path, text, "other.yaml"))
+    refused = cli("run", "whatif", ended_badly, "--policy", policy(tmp_path, text, "other.yaml"))
     assert refused.code == 4
     assert "expected the contract of tiny, or some keys of one" in refused.err
 
@@ -191,7 +193,7 @@ def test_a_limit_and_what_recovery_may_do_are_tried_on_the_record(
     cli: Cli, ended_badly: str, tmp_path: Path
 ) -> None:
     for text in ("live: {stall: 5m}\n", "recover: {harmless: [docs/**]}\n"):
-        said = cli("whatif", ended_badly, "--policy", policy(tmp_path, text))
+        said = cli("run", "whatif", ended_badly, "--policy", policy(tmp_path, text))
         assert said.code == 0, said.err
 
 
@@ -217,7 +219,7 @@ def test_a_limit_and_what_recovery_may_do_are_tried_on_the_record(
 def test_a_policy_that_says_nothing_about_checks_is_refused(
     cli: Cli, ended_badly: str, tmp_path: Path, text: str, said: str
 ) -> None:
-    refused = cli("whatif", ended_badly, "--policy", policy(tmp_path, text))
+    refused = cli("run", "whatif", ended_badly, "--policy", policy(tmp_path, text))
     assert refused.code == 4
     assert said in refused.err
 
@@ -226,7 +228,7 @@ def test_all_that_is_wrong_with_a_policy_is_told_at_once(
     cli: Cli, ended_badly: str, tmp_path: Path
 ) -> None:
     text = "watch: {cadence: banana}\nfrob: 1\nretries: {budget: ten}\n"
-    refused = cli("whatif", ended_badly, "--policy", policy(tmp_path, text))
+    refused = cli("run", "whatif", ended_badly, "--policy", policy(tmp_path, text))
     assert [line.split()[1] for line in refused.err.splitlines() if ".yaml:" in line] == [
         "watch.cadence:", "frob:", "retries.budget:",
     ]  # fmt: skip

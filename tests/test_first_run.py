@@ -103,7 +103,7 @@ def test_the_first_run_of_the_readme_gives_what_it_shows(
             elif command.startswith("watchkeeper why"):
                 printed = wait_for(words, "the relaunch", "Relaunched after i1")
                 assert "(temporary)" not in (tmp_path / "watch.log").read_text()
-            elif command.startswith("watchkeeper seal"):
+            elif command.startswith("watchkeeper run seal"):
                 wait_for("watchkeeper status first-run", "the end", "finished")
                 printed = shell(words)
             else:

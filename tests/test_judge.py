@@ -46,7 +46,7 @@ def judged(**line: Any) -> dict[str, Any]:
 
 def run_judge(lines: Iterable[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [str(Path(sys.executable).with_name("watchkeeper")), "judge", "--jsonl", "-"],
+        [str(Path(sys.executable).with_name("watchkeeper")), "tools", "judge", "--jsonl", "-"],
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
@@ -458,7 +458,10 @@ def test_other_lines_are_answered_and_the_code_is_4() -> None:
 def test_each_answer_comes_at_once_to_whoever_asks_line_by_line() -> None:
     program = str(Path(sys.executable).with_name("watchkeeper"))
     with subprocess.Popen(
-        [program, "judge", "--jsonl", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [program, "tools", "judge", "--jsonl", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -26,7 +26,7 @@ pytestmark = ON_FILE
 
 COMMANDS = (
     ["status"], ["status", "--json"], ["note", "tiny", "hi"], ["verify"], ["events", "tiny"],
-    ["logbook", "tiny"], ["subscribe", "--no-follow"], ["ledger", "stats"],
+    ["logbook", "tiny"], ["tools", "subscribe", "--no-follow"], ["ledger", "stats"],
     ["ledger", "export", "-o", "-"], ["watch"],
 )  # fmt: skip
 
@@ -223,7 +223,7 @@ def mounted(used: Path, request: pytest.FixtureRequest) -> Path:
 LIES = "read without locks, because its mount is read-only"
 READS = (
     ["status"], ["status", "tiny"], ["status", "--json"], ["why", "tiny"], ["events", "tiny"],
-    ["logbook", "tiny"], ["checkpoints", "tiny"], ["subscribe", "--no-follow"],
+    ["logbook", "tiny"], ["checkpoints", "tiny"], ["tools", "subscribe", "--no-follow"],
     ["ledger", "export"], ["ledger", "replay", "--all"], ["ledger", "stats"], ["ledger", "weeks"],
     ["ledger", "projections"], ["ledger", "parked", "list"],
 )  # fmt: skip

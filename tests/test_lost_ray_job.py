@@ -69,7 +69,7 @@ def test_a_run_goes_on_after_its_ray_head_restarted(
         assert refused.refusal is Refusal.JOB_LOST
         target = lost_target(runs_of(session)[RUN])
         assert target == f"i1:{first}"
-        assert f"`watchkeeper propose {RUN} declare_lost {target} " in refused.detail
+        assert f"`watchkeeper permit propose {RUN} declare_lost {target} " in refused.detail
         declared = Propose(
             now=clock.now(),
             actor=DRI,

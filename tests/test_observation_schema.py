@@ -79,5 +79,5 @@ def test_a_stale_page_is_found(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["schema", "observation"]) == 0
+    assert run(["tools", "schema", "observation"]) == 0
     assert json.loads(capsys.readouterr().out) == observation_schema()

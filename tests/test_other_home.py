@@ -84,8 +84,8 @@ def test_a_human_s_abandon_closes_a_logbook_that_is_rejected(
     approved(session, tiny_contract(site, "twin", output=str(site.folder / "mine")))
     watch_until(session, lambda _: bool(session.ledger.effects("twin").failing))
     ill = cli("doctor")
-    assert (ill.code, "watchkeeper abandon twin --reason WHY" in ill.said) == (1, True)
-    gone = cli("abandon", "twin", "--reason", "the other home has this run")
+    assert (ill.code, "watchkeeper run abandon twin --reason WHY" in ill.said) == (1, True)
+    gone = cli("run", "abandon", "twin", "--reason", "the other home has this run")
     assert gone.code == 0
     assert "did not get through" not in gone.said
     assert cli("doctor").code == 0
@@ -111,6 +111,6 @@ def test_an_abandoned_draft_that_nobody_approved_asks_for_no_push(
     contract = tiny_contract(site, "twin", output=str(site.folder / "mine"))
     path = written(home.parent, contract)
     assert cli("launch", path).code == 3
-    assert cli("abandon", "twin", "--reason", "the other home has it").code == 0
+    assert cli("run", "abandon", "twin", "--reason", "the other home has it").code == 0
     assert cli("doctor").code == 0
     assert not session.ledger.effects("twin").failing

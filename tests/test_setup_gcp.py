@@ -35,7 +35,7 @@ def no_gcloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def told(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     capsys.readouterr()
-    assert run(["setup", "gcp", "--project", PROJECT, *words]) == code
+    assert run(["admin", "setup", "gcp", "--project", PROJECT, *words]) == code
     said = capsys.readouterr()
     return said.out + said.err
 
@@ -177,7 +177,7 @@ def project(pubsub_project: str) -> str:
 
 def applied(capsys: pytest.CaptureFixture[str], project: str, *words: str) -> dict[str, Any]:
     capsys.readouterr()
-    run(["setup", "gcp", "--project", project, "--apply", "--json", *words])
+    run(["admin", "setup", "gcp", "--project", project, "--apply", "--json", *words])
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     return document
 
@@ -224,7 +224,7 @@ def test_what_differs_is_told_and_left(capsys: pytest.CaptureFixture[str], proje
 def test_without_gcloud_it_says_what_is_left_to_run(
     capsys: pytest.CaptureFixture[str], project: str, no_gcloud: None
 ) -> None:
-    run(["setup", "gcp", "--project", project, "--apply"])
+    run(["admin", "setup", "gcp", "--project", project, "--apply"])
     said = capsys.readouterr().out
     assert "NOT created: gcloud is missing" in said
     assert "gcloud logging sinks create watchkeeper-audit" in said
@@ -312,7 +312,7 @@ def elsewhere(pubsub_project: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_gcloud_makes_the_rest_once_after_showing_each_command(
     capsys: pytest.CaptureFixture[str], elsewhere: str, fake_gcloud: Path
 ) -> None:
-    assert run(["setup", "gcp", "--project", elsewhere, "--apply", *WORDS]) == 0
+    assert run(["admin", "setup", "gcp", "--project", elsewhere, "--apply", *WORDS]) == 0
     said = capsys.readouterr().out
     assert "$ gcloud logging sinks create watchkeeper-audit" in said
     kept = json.loads(fake_gcloud.read_text())

@@ -46,7 +46,7 @@ def test_init_keeps_the_server_and_every_command_uses_it(
     assert "tiny" in cli("status", "--all").out
     assert cli("status", "tiny", "--json").json["run"] == "tiny"
     assert "run.drafted" in cli("events", "tiny").out
-    assert cli("subscribe", "--no-follow").out.count("\n") >= 1
+    assert cli("tools", "subscribe", "--no-follow").out.count("\n") >= 1
     told = cli("verify", "--offline", "--json")
     assert (told.code, told.json["intact"], told.json["runs"]) == (0, True, 1)
     assert any("pg_amcheck" in note for note in told.json["notes"])

@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def command(home: Path, *words: str) -> list[str]:
-    return [sys.executable, "-c", PROGRAM, "subscribe", "--home", str(home), *words]
+    return [sys.executable, "-c", PROGRAM, "tools", "subscribe", "--home", str(home), *words]
 
 
 def said(home: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -57,7 +57,7 @@ def said(home: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[
 
 
 def lines(cli: Cli, *words: str) -> list[dict[str, Any]]:
-    answer = cli("subscribe", "--no-follow", *words)
+    answer = cli("tools", "subscribe", "--no-follow", *words)
     assert answer.code == 0, answer.err
     return [json.loads(line) for line in answer.out.splitlines()]
 
@@ -114,10 +114,10 @@ def test_a_subscriber_hears_what_it_asked_for(
 def test_what_can_never_come_is_an_error(
     cli_without_home: Cli, words: tuple[str, ...], says: str
 ) -> None:
-    refused = cli_without_home("subscribe", *words)
+    refused = cli_without_home("tools", "subscribe", *words)
     assert refused.code == 4
     assert says in refused.err
-    as_json = cli_without_home("subscribe", *words, "--json")
+    as_json = cli_without_home("tools", "subscribe", *words, "--json")
     assert as_json.code == 4
     assert says in as_json.json["error"]
 
@@ -152,7 +152,9 @@ def test_a_run_that_is_not_there_is_told_at_once_and_waited_for(home: Path) -> N
 
 
 def test_of_a_run_that_is_not_there_who_does_not_wait_is_told(cli_without_home: Cli) -> None:
-    answer = cli_without_home("subscribe", "--no-follow", "--run", "b-rum", "--run", "a-run")
+    answer = cli_without_home(
+        "tools", "subscribe", "--no-follow", "--run", "b-rum", "--run", "a-run"
+    )
     assert answer.err == (
         "--run b-rum: the ledger has no such run. Did you mean b-run? `watchkeeper status "
         "--all` lists them.\n"

@@ -126,7 +126,7 @@ def test_a_dirty_tree_is_blocked_until_a_human_consents_to_its_very_patch(
     [line] = [line for line in said.splitlines() if "dirty_launch" in line]
     patch = line.split("dirty_launch ")[1].split()[0]
     agreed = services.cli(
-        "propose", "tiny", "dirty_launch", patch, "--reason", "a log line", "--agree"
+        "permit", "propose", "tiny", "dirty_launch", patch, "--reason", "a log line", "--agree"
     )
     assert agreed.code == 0, agreed.said
     said = services.launch(promised).said

@@ -153,8 +153,8 @@ def _page() -> Iterator[str]:
     yield (
         "What a check reads from its sources at one time, before anything is judged. Its "
         "JSON Schema is [observation.json](../schemas/observation.json), which `watchkeeper "
-        "schema observation` prints; [judgement](../maintainers/judgement.md) shows how programs "
-        "have it judged."
+        "tools schema observation` prints; [judgement](../maintainers/judgement.md) shows how "
+        "programs have it judged."
     )
     yield ""
     yield (

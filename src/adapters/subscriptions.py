@@ -1,4 +1,4 @@
-"""Streams the ledger's events to a Python program: `subscribe`.
+"""Streams the ledger's events to a Python program: `tools subscribe`.
 
 from watchkeeper.adapters.subscriptions import subscribe
 
@@ -81,7 +81,7 @@ def subscribe(
     for glob in types:
         if not any(matches(topic, glob) for topic in (*type_of, *UPCASTS)):
             raise SubscriptionMistake(
-                f"no event type matches {glob}: `watchkeeper schema events` lists them"
+                f"no event type matches {glob}: `watchkeeper tools schema events` lists them"
             )
     if isinstance(from_position, int) and from_position < 0:
         raise SubscriptionMistake(f"position {from_position}: expected 0 or more")

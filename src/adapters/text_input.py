@@ -61,10 +61,10 @@ class NotText(Exception):
 
         Args:
             name: The file, `-` for standard input.
-            door: The command that was to read it, up to the file, such as `watchkeeper triage`.
+            door: The command that was to read it, such as `watchkeeper tools triage`.
 
-        >>> NotText("gzip data", "zcat").reported("a.gz", "watchkeeper triage")
-        'a.gz: gzip data, expected text; try: zcat a.gz | watchkeeper triage -'
+        >>> NotText("gzip data", "zcat").reported("a.gz", "watchkeeper tools triage")
+        'a.gz: gzip data, expected text; try: zcat a.gz | watchkeeper tools triage -'
         """
         step = "give the log file"
         if self.unpack:

@@ -1,4 +1,4 @@
-"""`whatif`: the decisions that another policy would change, check by check.
+"""`run whatif`: the decisions that another policy would change, check by check.
 
 Decisions that today's rules would change in any case are listed separately, since the policy does
 not cause them.

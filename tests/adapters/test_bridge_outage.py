@@ -124,5 +124,5 @@ def test_a_wrong_word_is_told_before_anything_is_touched(
 
 
 def test_the_help_says_what_rights_are_needed() -> None:
-    told = CliRunner().invoke(cli, ["bridge", "ray", "--help"])
+    told = CliRunner().invoke(cli, ["tools", "bridge", "ray", "--help"])
     assert "roles/pubsub.publisher" in told.output

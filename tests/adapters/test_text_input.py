@@ -120,13 +120,15 @@ def test_a_tensor_s_few_control_characters_make_no_binary() -> None:
 def test_a_packed_log_is_refused_with_what_unpacks_it(words: str, tmp_path: Path) -> None:
     log = tmp_path / "a log.gz"
     log.write_bytes(gzip.compress(LOG))
-    done = in_this_process(*words.split(), str(log))
+    done = in_this_process("tools", *words.split(), str(log))
     assert (done.returncode, done.stdout) == (4, b"")
     told = done.stderr.decode().strip()
-    assert told == f"{log}: gzip data, expected text; try: zcat '{log}' | watchkeeper {words} -"
-    done = in_this_process(*words.split(), "-", given=log.read_bytes())
+    assert (
+        told == f"{log}: gzip data, expected text; try: zcat '{log}' | watchkeeper tools {words} -"
+    )
+    done = in_this_process("tools", *words.split(), "-", given=log.read_bytes())
     assert (done.returncode, done.stdout) == (4, b"")
-    assert f"-: gzip data, expected text; try: zcat FILE | watchkeeper {words} -" in (
+    assert f"-: gzip data, expected text; try: zcat FILE | watchkeeper tools {words} -" in (
         done.stderr.decode()
     )
 
@@ -135,7 +137,7 @@ def test_a_packed_log_is_refused_with_what_unpacks_it(words: str, tmp_path: Path
 def test_random_bytes_are_refused_in_one_line(words: str, tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(random_bytes(300_000))
-    done = in_this_process(*words.split(), str(file))
+    done = in_this_process("tools", *words.split(), str(file))
     assert (done.returncode, done.stdout) == (4, b"")
     told = f"{file}: binary data, expected text; give the log file\n"
     assert done.stderr.decode() == told
@@ -148,12 +150,12 @@ def test_a_log_that_was_cut_while_it_was_written_is_read(tmp_path: Path) -> None
         file.truncate(50_000_000)
         file.seek(0, os.SEEK_END)
         file.write(LOG)
-    done: subprocess.CompletedProcess[bytes] = in_this_process("triage", str(log))
+    done: subprocess.CompletedProcess[bytes] = in_this_process("tools", "triage", str(log))
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"3 lines" in done.stdout
     assert b"node_failure" in done.stdout
     assert b"\0" not in done.stdout
-    done = in_this_process("progress", str(log))
+    done = in_this_process("tools", "progress", str(log))
     assert (done.returncode, done.stderr) == (0, b"")
     assert [line[:19] for line in done.stdout.splitlines()] == [
         b'{"id": 1, "step": 1',

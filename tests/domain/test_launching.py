@@ -383,7 +383,7 @@ def test_nothing_about_a_launched_run_can_be_amended() -> None:
     answer = history.when(amend(history, code={"git_sha": OTHER_SHA}))
     answer.refused(Refusal.CONTRACT_FIXED)
     assert isinstance(answer.outcome, Refused)
-    for step in ("watchkeeper supersede", "watchkeeper relaunch"):
+    for step in ("watchkeeper run supersede", "watchkeeper relaunch"):
         assert step in answer.outcome.sentence
 
 

@@ -95,7 +95,7 @@ def test_a_launch_that_was_stopped_first_is_not_asked_about() -> None:
 # --- A human's word that no process lives --------------------------------------------------------
 
 TARGET = f"i1:{SLUG}-i1-home"
-CONSENT = f"watchkeeper propose {SLUG} declare_lost {TARGET} --reason '...' --agree"
+CONSENT = f"watchkeeper permit propose {SLUG} declare_lost {TARGET} --reason '...' --agree"
 CADENCE = timedelta(seconds=570)
 KEPT = listing(900, 1000)
 
@@ -165,7 +165,9 @@ def test_an_agent_may_only_propose_that_a_job_is_lost() -> None:
     consent = GiveConsent(now=history.now, actor=AGENT, proposal="p-1")
     history.when(consent).refused(Refusal.NOT_A_HUMAN)
     history.when(relaunch(history, actor=AGENT)).refused(Refusal.NOT_A_HUMAN)
-    history.when(relaunch(history)).refused(Refusal.JOB_LOST, f"watchkeeper consent {SLUG} p-1")
+    history.when(relaunch(history)).refused(
+        Refusal.JOB_LOST, f"watchkeeper permit consent {SLUG} p-1"
+    )
 
 
 def test_a_consent_that_expired_declares_nothing_lost() -> None:

@@ -116,7 +116,7 @@ def consented() -> History:
 def test_an_agent_s_stop_is_a_proposal_and_names_the_human_s_next_command() -> None:
     history = story(Running)
     answer = history.attempt(stop(history))
-    answer.refused(Refusal.CONSENT_NEEDED, f"watchkeeper consent {SLUG} p-1")
+    answer.refused(Refusal.CONSENT_NEEDED, f"watchkeeper permit consent {SLUG} p-1")
     digest = proposal_digest(SLUG, "stop", "i1", "it diverges")
     proposed = ActProposed(
         proposal="p-1", action="stop", target="i1", reason="it diverges", digest=digest

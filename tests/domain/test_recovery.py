@@ -323,7 +323,7 @@ def test_r11_asks_for_a_new_run_where_the_resume_policy_is_never() -> None:
     assert decided(answer) == (Action.ESCALATE, "R11")
     assert "never" in answer.the(DecisionMade).because
     asks = answer.the(EscalationRaised).asks
-    assert f"`watchkeeper supersede {history.run.slug} NEW-CONTRACT --reason ...`" in asks
+    assert f"`watchkeeper run supersede {history.run.slug} NEW-CONTRACT --reason ...`" in asks
     assert "another run id, tracker id and output root" in asks
 
 

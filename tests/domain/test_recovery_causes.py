@@ -101,7 +101,7 @@ def test_r4_is_asked_about_in_a_planned_pause_and_without_the_store_too() -> Non
     pause(history)
     answer = ends_as(history, "numerical_instability", step=1100, without=("checkpoints",))
     assert decided(answer) == (Action.ESCALATE, "R4")
-    assert "watchkeeper rollback" in answer.the(EscalationRaised).asks
+    assert "watchkeeper run rollback" in answer.the(EscalationRaised).asks
 
 
 # --- R5 and R12: a small bug, its fix, and the same error after it --------------------------------
@@ -140,7 +140,7 @@ def test_r5_names_file_and_line_and_the_command_and_applies_nothing() -> None:
     decision = answer.the(DecisionMade)
     assert "/app/src/grug/report.py:88: NameError: name 'sumarise'" in decision.because
     assert "`summary = sumarise(step)`" in decision.proposes
-    assert f"`watchkeeper fix {SLUG} --sha SHA" in answer.the(EscalationRaised).asks
+    assert f"`watchkeeper run fix {SLUG} --sha SHA" in answer.the(EscalationRaised).asks
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_cause_is_answered_by_its_rule(
 
 def test_r6_says_how_a_changed_trajectory_goes_on() -> None:
     answer = ends_as(story(Running), "data_error", **KEEP)
-    assert f"`watchkeeper supersede {SLUG} NEW-CONTRACT" in answer.the(EscalationRaised).asks
+    assert f"`watchkeeper run supersede {SLUG} NEW-CONTRACT" in answer.the(EscalationRaised).asks
 
 
 def test_r8_tells_and_asks_nothing_and_a_human_relaunches_when_there_is_capacity() -> None:
@@ -310,7 +310,7 @@ def test_r7_names_the_node_and_proposes_its_deletion() -> None:
     proposed = answer.the(ActProposed)
     assert (proposed.action, proposed.target) == ("node_deletion", "10.128.0.7")
     asks = answer.the(EscalationRaised).asks
-    assert f"`watchkeeper consent {SLUG} {proposed.proposal}`" in asks
+    assert f"`watchkeeper permit consent {SLUG} {proposed.proposal}`" in asks
     assert "delete the TPU VM 10.128.0.7 in " in asks
     assert "THE-VM" not in asks
 

@@ -135,7 +135,7 @@ def test_each_need_names_the_exact_next_command() -> None:
             'watchkeeper answer r q-1 leave --note "..."',
         ),
         "approval": (f"watchkeeper approve r --plan {digest}",),
-        "seal": ("watchkeeper seal r",),
+        "seal": ("watchkeeper run seal r",),
     }
 
 
@@ -144,7 +144,8 @@ def test_an_interrupted_run_whose_question_was_answered_still_needs_someone() ->
     history.tell(AnswerQuestion(now=history.now, actor=DRI, question="q-1", note="tomorrow"))
     [need] = one(history.now, history.run).needs
     assert "nothing will relaunch it" in need.says
-    assert [command.split()[1] for command in need.do] == ["relaunch", "abandon"]
+    words = [command.split(" r ")[0] for command in need.do]
+    assert words == ["watchkeeper relaunch", "watchkeeper run abandon"]
 
 
 def test_a_question_of_a_living_run_offers_no_relaunch() -> None:

@@ -20,54 +20,57 @@ EXIT_BAD_INPUT = 4
 EXIT_INTERRUPTED = 130
 
 COMMANDS = {
-    "init": "setup",
-    "doctor": "setup",
-    "setup": "provisioning",
-    "demo": "demo",
-    "contract": "contract",
     "launch": "launching",
     "approve": "launching",
     "watch": "watching",
-    "serve": "serving",
-    "bridge": "bridging",
-    "handover": "handover",
-    "announce": "handover",
-    "decline": "handover",
-    "adopt": "manoeuvring",
     "status": "status",
+    "why": "explaining",
+    "logs": "logs",
+    "answer": "people",
+    "ack": "people",
     "events": "reading",
     "logbook": "reading",
-    "logs": "logs",
-    "why": "explaining",
-    "whatif": "explaining",
     "checkpoints": "checkpoints",
-    "triage": "triaging",
-    "subscribe": "subscribing",
-    "schema": "schema",
-    "judge": "judging_lines",
-    "progress": "progressing",
-    "signals": "signalling",
     "note": "people",
-    "correct": "people",
-    "ack": "people",
-    "answer": "people",
     "stop": "people",
-    "revise": "judging",
-    "fix": "judging",
     "relaunch": "manoeuvring",
-    "rollback": "manoeuvring",
-    "supersede": "manoeuvring",
-    "abandon": "people",
-    "propose": "permitting",
-    "consent": "permitting",
-    "waive": "permitting",
-    "revoke": "permitting",
-    "seal": "sealing",
+    "init": "setup",
+    "doctor": "setup",
+    "demo": "demo",
+    "serve": "serving",
     "verify": "sealing",
+    "run adopt": "manoeuvring",
+    "run announce": "handover",
+    "run decline": "handover",
+    "run handover": "handover",
+    "run supersede": "manoeuvring",
+    "run abandon": "people",
+    "run seal": "sealing",
+    "run correct": "people",
+    "run revise": "judging",
+    "run fix": "judging",
+    "run rollback": "manoeuvring",
+    "run whatif": "explaining",
+    "permit propose": "permitting",
+    "permit consent": "permitting",
+    "permit waive": "permitting",
+    "permit revoke": "permitting",
+    "contract": "contract",
+    "signals": "signalling",
     "ledger": "ledger",
-    "completion": "completion",
+    "tools bridge": "bridging",
+    "tools completion": "completion",
+    "tools subscribe": "subscribing",
+    "tools schema": "schema",
+    "tools triage": "triaging",
+    "tools judge": "judging_lines",
+    "tools progress": "progressing",
+    "admin setup": "provisioning",
 }
 """Module of each command, imported when the command is called. `contents.py` has help lines."""
+
+GROUPS = frozenset(name.partition(" ")[0] for name in COMMANDS if " " in name)
+"""Groups whose commands are imported one by one. Other groups are one module each."""
 
 COMPLETING = "_WATCHKEEPER_COMPLETE"
 """Environment variable that the shell scripts set when somebody presses tab."""
@@ -89,25 +92,38 @@ _MEANT = {
 _IN_FRONT = {"--json": 1, "--home": 2, "--as": 2}
 """Options that may come before the command, and how many words each has."""
 
+_GROUP_NAMES = GROUPS | {"contract", "signals", "ledger", "parked", "bridge", "schema", "setup"}
+"""Words after which the name of a command is still to come."""
+
 
 class _Commands(click.Group):
-    """The command group. It imports a command's module only when the command is requested."""
+    """A group of commands. It imports a command's module only when the command is requested."""
+
+    above = ""
+    """The group's name and a space, as in the keys of `COMMANDS`; empty at the top."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which a run needs them."""
+        """Return the names in the order of the help."""
         del ctx
-        return list(COMMANDS)
+        inside = [name.removeprefix(self.above) for name in COMMANDS if name.startswith(self.above)]
+        return list(dict.fromkeys(name.partition(" ")[0] for name in inside))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name, or `None` if there is no such command."""
         del ctx
-        if cmd_name not in COMMANDS:
+        name = self.above + cmd_name
+        if name in GROUPS:
+            about: str = load("cli.contents", "CONTENTS")["Groups"][name]
+            group = _Commands(name, help=about)
+            group.above = f"{name} "
+            return group
+        if name not in COMMANDS:
             return None
         if COMPLETING in os.environ:
-            stand_in: click.Command | None = load("cli.completion", "light")(cmd_name)
+            stand_in: click.Command | None = load("cli.completion", "light")(name)
             if stand_in is not None:
                 return stand_in
-        command: click.Command = load(f"cli.{COMMANDS[cmd_name]}", cmd_name)
+        command: click.Command = load(f"cli.{COMMANDS[name]}", cmd_name)
         if COMPLETING in os.environ:
             load("cli.completion", "complete_runs")(command)
         return command
@@ -123,23 +139,26 @@ class _Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
             name = error.command_name
-            if name in _MEANT:
-                text = f"No such command '{name}'. Did you mean '{_MEANT[name]}'?"
-                raise click.UsageError(text, ctx) from error
-            raise click.exceptions.NoSuchCommand(name, possibilities=COMMANDS, ctx=ctx) from error
+            places = {path.rpartition(" ")[2]: path for path in COMMANDS} | _MEANT
+            near = [name] if name in places else load("near", "near_names")(name, places)
+            named = dict.fromkeys(repr(places[word]) for word in near)
+            meant = f" Did you mean {' or '.join(named)}?" if near else ""
+            raise click.UsageError(f"No such command '{name}'.{meant}", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their sections."""
         del ctx
         contents: Mapping[str, Mapping[str, str]] = load("cli.contents", "CONTENTS")
+        if self.above:
+            contents = {"Commands": load("cli.contents", "BELOW")[self.above.strip()]}
         for section, lines in contents.items():
             with formatter.section(section):
                 formatter.write_dl(list(lines.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return names without help lines, because help lines would import every command."""
-        names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
-        return names + click.Command.shell_complete(self, ctx, incomplete)
+        found = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [*map(CompletionItem, found), *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -193,15 +212,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _behind(words: Sequence[str]) -> list[str]:
     """Move the options of `_IN_FRONT` behind the command, whose parser knows them."""
-    at, front = 0, list[str]()
+    at, groups, front = 0, list[str](), list[str]()
     while at < len(words):
         name = words[at].partition("=")[0]
         size = 1 if name != words[at] else _IN_FRONT.get(name, 0)
-        if name not in _IN_FRONT:
+        if name in _GROUP_NAMES:
+            groups += words[at : at + 1]
+        elif name in _IN_FRONT:
+            front += words[at : at + size]
+        else:
             break
-        front += words[at : at + size]
-        at += size
-    rest = [*words[at:]]
+        at += max(size, 1)
+    rest = [*groups, *words[at:]]
     # Words after `--` are no options.
     end = rest.index("--") if "--" in rest else len(rest)
     return [*rest[:end], *front, *rest[end:]]

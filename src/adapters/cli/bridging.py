@@ -1,4 +1,4 @@
-"""`bridge`: publishes the state of a Ray cluster to Pub/Sub."""
+"""`tools bridge`: publishes the state of a Ray cluster to Pub/Sub."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`completion`: tab completion of commands, options and run names."""
+"""`tools completion`: tab completion of commands, options and run names."""
 
 import os
 import sqlite3
@@ -17,23 +17,23 @@ from watchkeeper.ports.event_store import StoreFailure
 NO_RUN = frozenset(
     {
         "init",
-        "triage",
-        "judge",
-        "progress",
+        "tools triage",
+        "tools judge",
+        "tools progress",
         "ledger",
         "doctor",
         "demo",
         "contract",
         "launch",
-        "adopt",
+        "run adopt",
         "serve",
-        "bridge",
-        "setup",
+        "tools bridge",
+        "admin setup",
         "signals",
         "verify",
-        "completion",
-        "subscribe",
-        "schema",
+        "tools completion",
+        "tools subscribe",
+        "tools schema",
     }
 )
 """Commands whose first argument is not a run."""
@@ -50,8 +50,8 @@ _BUSY_S = 0.5
 def completion(ctx: click.Context, shell: str) -> None:
     """Print the script that lets SHELL complete commands, options and run names.
 
-    For bash put `eval "$(watchkeeper completion bash)"` into ~/.bashrc, for zsh the same with zsh
-    into ~/.zshrc. For fish save it as ~/.config/fish/completions/watchkeeper.fish.
+    For bash put `eval "$(watchkeeper tools completion bash)"` into ~/.bashrc, for zsh the same with
+    zsh into ~/.zshrc. For fish save it as ~/.config/fish/completions/watchkeeper.fish.
     """
     found = get_completion_class(shell)
     assert found is not None, "the three that may be named are click's own"
@@ -66,9 +66,11 @@ def light(name: str) -> click.Command | None:
     Importing the command itself takes half a second, which is too slow for a key press.
     """
     words = os.environ.get("COMP_WORDS", "").split()
-    if name in NO_RUN or len(words) > 3 or any(word.startswith("-") for word in words):
+    typed = 3 + name.count(" ")
+    if name in NO_RUN or len(words) > typed or any(word.startswith("-") for word in words):
         return None
-    return click.Command(name, params=[click.Argument(["run"], shell_complete=run_names)])
+    argument = click.Argument(["run"], shell_complete=run_names)
+    return click.Command(name.rpartition(" ")[2], params=[argument])
 
 
 def complete_runs(command: click.Command) -> None:

@@ -133,7 +133,7 @@ def heard_and_reported(
     checkpoints = Path(contract.output_root) / "checkpoints"
     with ExitStack() as stack:
         bridge = [
-            sys.executable, "-c", _MAIN, "bridge", "ray",
+            sys.executable, "-c", _MAIN, "tools", "bridge", "ray",
             "--address", contract.orchestrator.address,
             "--topic", lines.signals,
             "--cluster", contract.orchestrator.cluster,

@@ -1,4 +1,4 @@
-"""`why` and `whatif`: reasons for decisions, and decisions by another policy."""
+"""`why`, `run whatif`: reasons for decisions, and what another policy decides."""
 
 from dataclasses import asdict
 from datetime import UTC

@@ -1,4 +1,4 @@
-"""`handover`, `decline` and `announce`: who watches, and planned acts."""
+"""Commands of `run` about who watches, and about planned acts."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -55,7 +55,7 @@ def opened(path: Path, stack: ExitStack, door: str) -> BufferedReader:
     Args:
         path: The file, or `-`.
         stack: Closes the file.
-        door: The command line before the file name, such as `watchkeeper triage`.
+        door: The command line before the file name, such as `watchkeeper tools triage`.
 
     Raises:
         Leave: The file cannot be read, or it is not text.
@@ -80,7 +80,7 @@ def report_lines(path: Path, source: BufferedReader, keys: Sequence[str], door: 
         path: The file, or `-`.
         source: The open file. Its position does not change.
         keys: Fields that mark a JSON line, such as `text`.
-        door: The command, such as `watchkeeper triage`.
+        door: The command, such as `watchkeeper tools triage`.
     """
     if path.suffix != ".jsonl" and not _has_one(source.peek(1), keys):
         return

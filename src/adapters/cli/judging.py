@@ -1,4 +1,4 @@
-"""`revise` and `fix`: correct an end's outcome, and record a pushed fix."""
+"""`run revise`, `run fix`: correct a failure's cause, record a pushed fix."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`judge`: how the watch would judge an observation, for programs."""
+"""`tools judge`: how the watch would judge an observation, for programs."""
 
 import os
 from contextlib import ExitStack
@@ -41,7 +41,7 @@ def judge(lines: Path) -> int:
     scrubber = Scrubber(os.urandom(32), known_secrets(os.environ))
     with ExitStack() as stack:
         bad = answer_each(
-            opened(lines, stack, "watchkeeper judge --jsonl"),
+            opened(lines, stack, "watchkeeper tools judge --jsonl"),
             LINE_MAX,
             lambda line: row_of(answer_line(_text(line), scrubber)),
             "expected one JSON object per line",

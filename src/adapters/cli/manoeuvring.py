@@ -1,4 +1,4 @@
-"""`adopt`, `relaunch`, `rollback`, `supersede`: operator acts on a run."""
+"""`relaunch`, and operator acts of `run`: adopt, roll back, supersede."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`note`, `correct`, `ack`, `answer`, `stop` and `abandon`: words of people."""
+"""Words of people: notes, corrections, answers, stops, abandoned runs."""
 
 import getpass
 import os

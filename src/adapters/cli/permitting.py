@@ -1,4 +1,4 @@
-"""`propose`, `consent`, `waive` and `revoke`: what only a human may allow."""
+"""Commands of `permit`: what only a human may allow."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -39,7 +39,7 @@ from watchkeeper.services.ledger.ledger import Handled
 _ACTIONS = [action.value for action in GuardedAction]
 _HOW_TO_USE = {
     GuardedAction.STOP: "watchkeeper stop {run} --consent {consent}",
-    GuardedAction.SEAL_WAIVER: "watchkeeper seal {run}",
+    GuardedAction.SEAL_WAIVER: "watchkeeper run seal {run}",
     GuardedAction.DIRTY_LAUNCH: "watchkeeper launch CONTRACT",
     GuardedAction.DECLARE_LOST: "watchkeeper relaunch {run} --reason '...'",
 }
@@ -86,7 +86,7 @@ def propose(
             "consent": given.consent if given is not None else None,
         }
         text = (
-            f"proposed as {asked.proposal}; a human consents with: watchkeeper consent "
+            f"proposed as {asked.proposal}; a human consents with: watchkeeper permit consent "
             f"{run} {asked.proposal}"
         )
         if given is not None:
@@ -273,7 +273,7 @@ def _grant_standing(
     document = granted.model_dump(mode="json")
     whose = f"{granted.lane.value} launches requested by {granted.requester}"
     text = f"{granted.rule} waived as {granted.waiver} for {whose}, until {_minute(granted.until)}"
-    revoke_command = f"watchkeeper revoke --standing {granted.waiver}"
+    revoke_command = f"watchkeeper permit revoke --standing {granted.waiver}"
     say(as_json, document, f"{text}; to revoke it: {revoke_command}")
 
 

@@ -1,4 +1,4 @@
-"""`progress`: training progress read from log lines, for programs."""
+"""`tools progress`: training progress read from log lines, for programs."""
 
 import math
 from collections import deque
@@ -27,7 +27,7 @@ from watchkeeper.domain.reading.progress.epoch_counts import epoch_header
 from watchkeeper.domain.reading.progress.lines import LINE_MAX, Line, in_epoch_of
 from watchkeeper.domain.reading.progress.newest_line import newest_line
 
-_COMMAND = "watchkeeper progress"
+_COMMAND = "watchkeeper tools progress"
 
 LINE_BYTES_MAX = 8 * 1024 * 1024
 """Longer lines are refused, to keep memory constant. Log lines are much shorter."""

@@ -1,4 +1,4 @@
-"""`setup`: shows, then creates, what outside systems need to send signals."""
+"""`admin setup`: shows or creates what outside systems need to send signals."""
 
 import re
 

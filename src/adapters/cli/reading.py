@@ -73,7 +73,8 @@ class _Wanted:
     "types",
     multiple=True,
     metavar="GLOB",
-    help="Print only these event types, such as 'run.finding_*'; repeatable. See `schema events`.",
+    help="Print only these event types, such as 'run.finding_*'; repeatable; see"
+    " `tools schema events`.",
 )
 @click.option(
     "--since",
@@ -109,11 +110,13 @@ def events(
 ) -> None:
     """List RUN's events, one line each, oldest first. Several checkpoints in a row are one line.
 
-    With --json each event includes its data, as `schema events` describes it. A check has about 5
-    kB. For a long history use --after and --last, or `subscribe --run RUN` for one event per line.
+    With --json each event includes its data, as `tools schema events` describes it. A check has
+    about 5 kB. For a long history use --after and --last, or `tools subscribe --run RUN` for one
+    event per line.
     """
     if follow and (server or as_json):
-        raise Leave(f"--follow prints text of a home; for programs: subscribe --run {run}", 4)
+        instead = f"watchkeeper tools subscribe --run {run}"
+        raise Leave(f"--follow prints text of a home; for programs: {instead}", 4)
     wanted = _Wanted(
         (*types, *(ERROR_TYPES if errors else ())), _when("since", since), _when("until", until)
     )

@@ -1,4 +1,4 @@
-"""`schema`: prints the JSON Schemas for programs that read events."""
+"""`tools schema`: prints the JSON Schemas for programs that read events."""
 
 import json
 
@@ -39,7 +39,7 @@ def events(name: str | None, as_json: bool) -> None:
 
 @schema.command()
 def observation() -> None:
-    """Print the JSON Schema of an observation, which a check reads and `judge` takes."""
+    """Print the JSON Schema of an observation, which a check reads and `tools judge` takes."""
     made = load("observation_schema", "observation_schema")()
     click.echo(json.dumps(made, indent=2, ensure_ascii=False))
 
@@ -57,5 +57,5 @@ def _topic(name: str) -> str:
     if name in known:
         return known[name]
     near = near_names(name, known)
-    hint = f"did you mean {', '.join(near)}?" if near else "see `watchkeeper schema events`"
+    hint = f"did you mean {', '.join(near)}?" if near else "see `watchkeeper tools schema events`"
     raise Leave(f"--type {name}: no such event type; {hint}", 4)

@@ -1,4 +1,4 @@
-"""`seal` and `verify`: close a run, and prove that its history is whole."""
+"""`run seal` and `verify`: close a run, and prove that its history is whole."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""`subscribe`: the ledger as a stream of JSON lines."""
+"""`tools subscribe`: the ledger as a stream of JSON lines."""
 
 import os
 import select
@@ -42,7 +42,8 @@ _LOOK_EVERY_MS = 500
     "types",
     multiple=True,
     metavar="GLOB",
-    help="Print only these event types, such as 'run.finding_*'; repeatable. See `schema events`.",
+    help="Print only these event types, such as 'run.finding_*'; repeatable; see"
+    " `tools schema events`.",
 )
 @click.option(
     "--run",

@@ -122,7 +122,7 @@ def _hand_over(tour: Tour) -> None:
     says = "Ana comes on shift. She reads one screen and takes the watch."
     _head(tour, "The handover", says)
     _stop_watch(tour)
-    _type(tour, "handover", RUN, "--to", "ana", "--note", "no incidents so far")
+    _type(tour, "run", "handover", RUN, "--to", "ana", "--note", "no incidents so far")
     _start_watch(tour, "--holder", "ana")
     _wait(tour, "Ana's watch", lambda run: _holder(run) == "ana" and _is_checked(run))
     _type(tour, "status", RUN)
@@ -140,7 +140,7 @@ def _operator(tour: Tour) -> None:
     _type(tour, "checkpoints", RUN, "--no-sizes")
     _head(tour, "A milestone", f"step-{MILESTONE_STEP} is tagged while the run continues.")
     _wait(tour, f"step-{MILESTONE_STEP}", lambda run: MILESTONE_STEP in run.checkpoints.validated)
-    _type(tour, "seal", RUN, "--milestone", f"step-{MILESTONE_STEP}", "--as", "ana")
+    _type(tour, "run", "seal", RUN, "--milestone", f"step-{MILESTONE_STEP}", "--as", "ana")
 
 
 def _close(tour: Tour) -> None:
@@ -150,7 +150,7 @@ def _close(tour: Tour) -> None:
         "The artefacts are verified and the tag is pushed. Nothing follows after that.",
     )
     _wait(tour, "the end of training", lambda run: phase_name(run.phase) in ("finished", "sealed"))
-    _type(tour, "seal", RUN, "--as", "ana")
+    _type(tour, "run", "seal", RUN, "--as", "ana")
     _wait(tour, "the seal", lambda run: phase_name(run.phase) == "sealed")
     _stop_watch(tour)
     _type(tour, "status", RUN)

@@ -1,4 +1,4 @@
-"""`triage`: what broke, from one log or from many texts in JSON lines."""
+"""`tools triage`: what broke, from one log or from many texts in JSON lines."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ from watchkeeper.domain.reading.triage.texts import NOTHING_READ, Triage
 from watchkeeper.domain.values.causes import OUTLOOK_SAYS
 from watchkeeper.domain.values.json_text import parse_json
 
-_DOOR = "watchkeeper triage"
+_DOOR = "watchkeeper tools triage"
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """Longer lines of JSON are refused. Such a text can be given as FILE, which is read in pieces."""
@@ -110,7 +110,7 @@ def _answer(line: bytes, keys: UnknownKeys) -> dict[str, Any]:
         if first["type"] == "value_error":
             shown = ""  # The message already names the value.
         problem = first["msg"].removeprefix("Value error, ")
-        reason = f"{field}: {shown}{problem}; see `watchkeeper triage --help`"
+        reason = f"{field}: {shown}{problem}; see `watchkeeper tools triage --help`"
         raise BadLine(reason) from error
     except ValueError as error:
         # Not JSON, or a number with more digits than Python reads.

@@ -1,1 +1,1 @@
-"""What `judge` reads: its lines, and what is wrong with them."""
+"""What `tools judge` reads: its lines, and what is wrong with them."""

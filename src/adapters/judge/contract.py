@@ -1,4 +1,4 @@
-"""Completes a `judge` line's contract: given keys, observed keys, defaults."""
+"""Completes a `tools judge` line's contract: given keys, observed keys, defaults."""
 
 import shlex
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Applies recorded events in a `judge` line: a run's record, or acts of people."""
+"""Applies recorded events in a line of `tools judge`: a run's record, acts."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Reads the lines for `judge`: partial contract, history and observation."""
+"""Reads the lines for `tools judge`: partial contract, history and observation."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -85,7 +85,7 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
     name = _id(line)
     seen = an_object(line.get("observation"))
     if seen is None:
-        expected = "an object as `schema observation` describes"
+        expected = "an object as `tools schema observation` describes"
         raise BadLine(problem("observation", line.get("observation"), expected))
     before: Any = line.get("history") or []
     if not isinstance(before, list):

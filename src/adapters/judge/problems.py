@@ -1,4 +1,4 @@
-"""Error messages for a `judge` line: field, value and expectation."""
+"""Error messages for a `tools judge` line: field, value and expectation."""
 
 import re
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def model_of(model: type[_M], document: object, place: str) -> _M:
 
 def _message(one: ErrorDetails, place: str) -> str:
     where = ".".join(str(part) for part in (place, *one["loc"]))
-    page = "docs/explanation/contract.md" if place == "contract" else "`schema observation`"
+    page = "docs/explanation/contract.md" if place == "contract" else "`tools schema observation`"
     if one["type"] == "missing":
         return f"{where}: is missing; expected a value"
     if one["type"] == "extra_forbidden":

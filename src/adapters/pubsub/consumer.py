@@ -295,7 +295,7 @@ def explained(error: BaseException, name: str) -> str:
             return "no Google credentials found: run `gcloud auth application-default login`"
         case google_errors.NotFound():
             return (
-                f"{name} does not exist: create it with `watchkeeper setup gcp`, or "
+                f"{name} does not exist: create it with `watchkeeper admin setup gcp`, or "
                 "correct the name"
             )
         case google_errors.PermissionDenied() | google_errors.Forbidden():

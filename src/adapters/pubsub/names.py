@@ -26,7 +26,7 @@ def subscription_name(text: str) -> str:
     if found and found[2] == "topics":
         raise BadName(
             f"{text} is a topic, but only a subscription can be read: expected one such as "
-            f"projects/{found[1]}/subscriptions/NAME; see `watchkeeper setup gcp --project P "
+            f"projects/{found[1]}/subscriptions/NAME; see `watchkeeper admin setup gcp --project P "
             "--plan`"
         )
     if not found or found[2] != "subscriptions" or not _LAST.fullmatch(found[3]):

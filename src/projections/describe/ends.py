@@ -190,7 +190,7 @@ def _finished(book: Logbook, data: RunFinished, event: Event) -> Logbook:
     if contract is not None and seals_itself(contract):
         return said(book, Key.NEXT, "the seal is verified, then its tag is pushed")
     run = contract.run if contract is not None else "RUN"
-    return said(book, Key.NEXT, f"`watchkeeper seal {run}` when wanted; nothing is watched now")
+    return said(book, Key.NEXT, f"`watchkeeper run seal {run}` when wanted; nothing is watched now")
 
 
 def _stopped(book: Logbook, data: RunStopped, event: Event) -> Logbook:

@@ -44,7 +44,7 @@ def _proposed(book: Logbook, data: ActProposed, event: Event) -> Logbook:
     status = f"waits for a human's consent; proposed by {by(event)}"
     what = f"{code(data.target, WORDS_MAX)}, digest {prose(short(data.digest))}"
     evidence = f"of {what}; {words(data.reason)}"
-    then = f"`watchkeeper consent {slug(event)} {prose(data.proposal)}`"
+    then = f"`watchkeeper permit consent {slug(event)} {prose(data.proposal)}`"
     return entry(book, event, title, status=status, evidence=evidence, then=then)
 
 

@@ -31,7 +31,7 @@ def _blocked(book: Logbook, data: SealBlocked, event: Event) -> Logbook:
     missing = count(len(data.missing), "thing")
     status = f"{state}, not sealed: {missing} missing"
     evidence = "; ".join(prose(name) for name in data.missing)
-    then = f"fix what is missing, then `watchkeeper seal {slug(event)}`"
+    then = f"fix what is missing, then `watchkeeper run seal {slug(event)}`"
     return entry(book, event, "seal blocked", status=status, evidence=evidence, then=then)
 
 

@@ -243,8 +243,8 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
     for asked in row.get("proposals", []):
         what = f"{asked['action'].replace('_', ' ')} of {asked['target']}"
         says = f"{asked['by']} asks for {what}: {asked['reason']} ({asked['name']})"
-        give = f"watchkeeper consent {run} {asked['name']}"
-        decline = f'watchkeeper revoke {run} {asked["name"]} --reason "..."'
+        give = f"watchkeeper permit consent {run} {asked['name']}"
+        decline = f'watchkeeper permit revoke {run} {asked["name"]} --reason "..."'
         yield Need("proposal", when(asked["since"]), says, (give, decline))
     # A human who ended the run has answered its questions.
     for question in row["questions"] if row["phase"] not in _OVER else []:
@@ -268,7 +268,7 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         says = "it does not run, and nothing will relaunch it"
         do = (
             f'watchkeeper relaunch {run} --reason "..."',
-            f'watchkeeper abandon {run} --reason "..."',
+            f'watchkeeper run abandon {run} --reason "..."',
         )
         yield Need("launch", when(row["since"]), says, do)
     if row["approval"]:
@@ -300,12 +300,12 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
     if row["seal_missing"] and row["phase"] == "finished":
         says = f"seal blocked: {'; '.join(row['seal_missing'])}"
         names = "".join(f' --waive "{name}"' for name in row.get("seal_waivable", []))
-        waive = (f'watchkeeper seal {run}{names} --reason "..."',) if names else ()
-        yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}", *waive))
+        waive = (f'watchkeeper run seal {run}{names} --reason "..."',) if names else ()
+        yield Need("seal", when(row["since"]), says, (f"watchkeeper run seal {run}", *waive))
     elif row["phase"] == "finished" and not row["tag"] and not row["seals_itself"]:
         lacks = [found["summary"] for found in row["findings"] if found["rule"] == "H11"]
         says = "; ".join(["finished, not sealed", *lacks])
-        yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}",))
+        yield Need("seal", when(row["since"]), says, (f"watchkeeper run seal {run}",))
 
 
 def _goes_on(row: RunRow) -> bool:

@@ -284,7 +284,7 @@ def _of_another_home(run: str, path: str, commit: str, there: bytes) -> str:
     return (
         f"{path} is the logbook of {run} from {name}: commit {commit[:8]} names events "
         "that this ledger does not hold. Before the launch: set another logbook.path. To close "
-        f"this: `watchkeeper abandon {run} --reason WHY`"
+        f"this: `watchkeeper run abandon {run} --reason WHY`"
     )
 
 

@@ -16,7 +16,7 @@ from watchkeeper.domain.values.text_evidence import Frame
 
 def supersede_words(run: str) -> str:
     """Return the command that continues a run under a new id."""
-    return f"`watchkeeper supersede {run} NEW-CONTRACT --reason ...`"
+    return f"`watchkeeper run supersede {run} NEW-CONTRACT --reason ...`"
 
 
 def r4(case: Case) -> DecisionMade | None:
@@ -29,7 +29,7 @@ def r4(case: Case) -> DecisionMade | None:
     good = last_good(case.run)
     step = f"step-{good.step}" if good is not None else "step-N"
     proposes = (
-        "Look at loss and gradient norm before its end; go back with `watchkeeper rollback "
+        "Look at loss and gradient norm before its end; go back with `watchkeeper run rollback "
         f"{case.run.slug} --to {step} --reason ...`, or change it as a new run with "
         f"{supersede_words(case.run.slug)}?"
     )
@@ -63,7 +63,7 @@ def r5(case: Case) -> DecisionMade | None:
     because = f"a small code bug outside model, loop, optimizer and data: {where}: {raised.error}"
     proposes = (
         f"Fix {where}{code} ({_advice(raised.kind)}), push it to the run's branch, then "
-        f"`watchkeeper fix {case.run.slug} --sha SHA --reason ...`: the run continues at "
+        f"`watchkeeper run fix {case.run.slug} --sha SHA --reason ...`: the run continues at "
         "that commit if it changes no training code."
     )
     return answer(case, Action.ESCALATE, "R5", because, proposes=proposes)
@@ -245,7 +245,7 @@ def consent_words(case: Case, act: tuple[GuardedAction, str]) -> str:
     """Return the command that consents to a guarded action, by its proposal's name."""
     waiting = (one.name for one in open_proposals(case.run) if (one.action, one.target) == act)
     name = next(waiting, f"p-{len(case.run.permits.proposals) + 1}")
-    return f"`watchkeeper consent {case.run.slug} {name}`"
+    return f"`watchkeeper permit consent {case.run.slug} {name}`"
 
 
 # --- What no other rule knows --------------------------------------------------------------------

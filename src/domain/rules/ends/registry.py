@@ -87,8 +87,8 @@ R5 = Rule(
     ),
     then=(
         "Propose the fix with file and line; nothing is applied. Once it is pushed to the run's "
-        "branch and reported with `watchkeeper fix`, and changes no file that trains, relaunch at "
-        "that commit under the approval that the run has; else refuse it, naming the file."
+        "branch and reported with `watchkeeper run fix`, and changes no file that trains, relaunch "
+        "at that commit under the approval that the run has; else refuse it, naming the file."
     ),
     where=_CAUSES,
     source=f"{LOOP}, branch: A small bug; {HERO}, What Can Go Wrong: code bug",
@@ -106,7 +106,7 @@ R6 = Rule(
     ),
     then=(
         "Ask the DRI; do not relaunch. What changes the trajectory goes on as a new run with "
-        "`watchkeeper supersede`."
+        "`watchkeeper run supersede`."
     ),
     where=_CAUSES,
     source=(

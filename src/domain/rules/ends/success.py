@@ -59,7 +59,7 @@ def reported_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[R
     because = f"numerical instability ({named}): {check.instance} ended by success with it"
     proposes = (
         f"Look at loss and gradient norm before its end. Nothing is sealed before a human lets it "
-        f"pass with `watchkeeper seal {run.slug} --waive '{WRONG_NUMBERS}' --reason ...`; or "
+        f"pass with `watchkeeper run seal {run.slug} --waive '{WRONG_NUMBERS}' --reason ...`; or "
         f"change it as a new run with {supersede_words(run.slug)}?"
     )
     decision = DecisionMade(
@@ -90,7 +90,7 @@ def asked_of_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
             rule=found.rule,
             to=dri_of(run),
             asks=f"{found.summary}. {check.instance} ended by success with it. Nothing is sealed "
-            f"before a human lets it pass with `watchkeeper seal {run.slug} --waive "
+            f"before a human lets it pass with `watchkeeper run seal {run.slug} --waive "
             f"{IDENTITY if found.kind == DRIFTED else LINEAGE} --reason ...`",
             evidence=found.evidence,
         )
@@ -128,8 +128,8 @@ def asked_of_short_success(run: Run, check: CheckRecorded, job: JobFacts) -> lis
         return []
     summary = f"success with missing artefacts: {lack}"
     proposes = (
-        f"Look at its log with its exit in mind. `watchkeeper seal {run.slug}` names all that is "
-        f"missing; to go on, {supersede_words(run.slug)}"
+        f"Look at its log with its exit in mind. `watchkeeper run seal {run.slug}` names all "
+        f"that is missing; to go on, {supersede_words(run.slug)}"
     )
     return [
         FindingOpened(

@@ -43,8 +43,9 @@ def consent_words(run: Run) -> str:
     """Return the command by which a human declares a job lost, with the next step."""
     target = lost_target(run)
     waiting = next((one.name for one in open_proposals(run) if one.target == target), "")
-    consent = f"propose {run.slug} {GuardedAction.DECLARE_LOST} {target} --reason '...' --agree"
-    consent = f"consent {run.slug} {waiting}" if waiting else consent
+    action = GuardedAction.DECLARE_LOST
+    consent = f"permit propose {run.slug} {action} {target} --reason '...' --agree"
+    consent = f"permit consent {run.slug} {waiting}" if waiting else consent
     return f"if you have checked that no process of {target} lives: `watchkeeper {consent}`"
 
 

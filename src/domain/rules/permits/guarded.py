@@ -92,7 +92,7 @@ REGISTER: Mapping[GuardedAction, Guard] = MappingProxyType(
         # A seal is not urgent, and its sources may take a while to answer.
         GuardedAction.SEAL_WAIVER: Guard(
             "seal although something is missing",
-            "what is missing, in the words of `watchkeeper seal`",
+            "what is missing, in the words of `watchkeeper run seal`",
             _DAY,
             timedelta(days=14),
             (Finished, Stopped),

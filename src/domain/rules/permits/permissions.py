@@ -182,7 +182,9 @@ def _asked(run: Run, action: GuardedAction, target: str, reason: str, digest: st
 
 
 def _ask_a_human(run: Run, proposal: str) -> str:
-    return f"proposed as {proposal}; ask a human: `watchkeeper consent {run.slug} {proposal}`"
+    return (
+        f"proposed as {proposal}; ask a human: `watchkeeper permit consent {run.slug} {proposal}`"
+    )
 
 
 def _consent(

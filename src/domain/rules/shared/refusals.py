@@ -35,7 +35,7 @@ class Refusal(Enum):
     ALREADY_LAUNCHED = "The run is launched already: see `watchkeeper status RUN`."
     CONTRACT_FIXED = (
         "The contract of a launched run is fixed: launch what must differ as a new run and "
-        "close this one with `watchkeeper supersede`; `watchkeeper relaunch` continues "
+        "close this one with `watchkeeper run supersede`; `watchkeeper relaunch` continues "
         "under the current contract."
     )
     NOT_LAUNCHED = "No instance was launched yet: run `watchkeeper launch CONTRACT` first."
@@ -64,7 +64,7 @@ class Refusal(Enum):
     ALREADY_FINISHED = "The last instance finished: only the seal is left."
     SEAL_VERIFIED = "The seal is verified already: its tag is being pushed."
     SEAL_NOT_VERIFIED = (
-        "The seal is not verified yet, and nothing is tagged: run `watchkeeper seal`."
+        "The seal is not verified yet, and nothing is tagged: run `watchkeeper run seal`."
     )
     ROOT_TAKEN = "Another live run writes to this output root, above or below it: choose another."
 
@@ -85,14 +85,14 @@ class Refusal(Enum):
     WAIVER_FORBIDDEN = "This is never waived: fix what it names."
     NOTHING_TO_WAIVE = (
         "Nothing of this name is missing or blocked now: see what `watchkeeper launch` or "
-        "`watchkeeper seal` says."
+        "`watchkeeper run seal` says."
     )
     ALREADY_WAIVED = "This is already waived: continue with the launch or the seal."
     NAME_UNKNOWN = "Nothing of this name can be revoked: see `watchkeeper status RUN`."
     ALREADY_REVOKED = "It is no longer valid: there is nothing to revoke."
     WATCH_NOT_YOURS = (
         "Another holder has the watch: let it hand over, wait for the end of its lease, or use "
-        "`watchkeeper handover RUN --to PRINCIPAL --force`."
+        "`watchkeeper run handover RUN --to PRINCIPAL --force`."
     )
     WATCH_KEPT = (
         "The watch was handed to somebody else and is kept for them: wait until then, or take it "
@@ -128,10 +128,11 @@ class Refusal(Enum):
         "check, then run `watchkeeper relaunch` again."
     )
     RESUME_NEVER = (
-        "The resume policy is `never`: continuing needs a new run id, see `watchkeeper supersede`."
+        "The resume policy is `never`: continuing needs a new run id, see "
+        "`watchkeeper run supersede`."
     )
     ROLLBACK_UNKNOWN = (
-        "This is not the rollback that was planned last: run `watchkeeper rollback` again."
+        "This is not the rollback that was planned last: run `watchkeeper run rollback` again."
     )
     CHECKPOINT_UNKNOWN = (
         "This is not a complete, validated checkpoint of the run: `watchkeeper checkpoints "
@@ -139,7 +140,7 @@ class Refusal(Enum):
     )
     CHECKPOINT_BAD = (
         "Training cannot continue from weights that are NaN: name the last good checkpoint "
-        "with `watchkeeper rollback RUN --to step-N --reason ...`, or add `--accept-bad`."
+        "with `watchkeeper run rollback RUN --to step-N --reason ...`, or add `--accept-bad`."
     )
     SUCCESSOR_NOT_APART = (
         "A successor needs its own run id, tracker id and output root: change them."
@@ -150,12 +151,12 @@ class Refusal(Enum):
     CAUSE_SAME = "This cause is already recorded: there is nothing to revise."
     NOT_FIXABLE = (
         "The run's approval covers only the small fix that the newest decision proposed "
-        "(R5): launch any other change as a new run with `watchkeeper supersede`."
+        "(R5): launch any other change as a new run with `watchkeeper run supersede`."
     )
     FIX_NOT_PUSHED = "The fix is not on the run's branch of its remote: push it, then report it."
     FIX_TRAINS = (
         "The fix changes files that can alter the training: launch it as a new run with "
-        "`watchkeeper supersede`, or list the file under recover.harmless before the next "
+        "`watchkeeper run supersede`, or list the file under recover.harmless before the next "
         "run."
     )
     FIX_UNREAD = "The remote gives no answer, so the fix's changed files are unknown: try again."

@@ -1,6 +1,6 @@
 """Finds missing artefacts of a success from an observation alone (H11).
 
-A seal verifies more, such as the launch commit on its remote. `judge` does not query that.
+A seal verifies more, such as the launch commit on its remote. `tools judge` does not query that.
 """
 
 from watchkeeper.domain.rules.seal.findings import artefacts_at_seal

@@ -171,7 +171,7 @@ def _dirty(gate: Gate, tree: WorktreeFacts) -> GateFinding:
     says = f"not committed: {what} (patch {short(tree.patch)})"
     fix = (
         "commit and push, and launch that commit; or "
-        f"watchkeeper propose {gate.plan.run} {DIRTY_TREE} {tree.patch} --reason WHY"
+        f"watchkeeper permit propose {gate.plan.run} {DIRTY_TREE} {tree.patch} --reason WHY"
     )
     return blocked("L2", "dirty tree", says, fix)
 
