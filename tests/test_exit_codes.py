@@ -94,16 +94,18 @@ KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_one_kind_of_mistake_has_one_exit_code(
-    cli: Cli, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    cli: Cli, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     launch(cli, written(tmp_path, tiny_contract(site, "tiny", die="exit@10")), "tiny")
     assert cli("watch", "--until-idle").code == 0
-    code, calls = KINDS[kind]
-    answers = {call: cli(*call) for call in calls}
-    wrong = {call: (said.code, said.said) for call, said in answers.items() if said.code != code}
+    wrong = {
+        (kind, call): (said.code, said.said)
+        for kind, (code, calls) in KINDS.items()
+        for call in calls
+        if (said := cli(*call)).code != code
+    }
     assert not wrong
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import Cli, launch, written
-from tests.training import Site, tiny_contract
+from tests.command_line import Answer, Cli, in_this_process, launch, written
+from tests.every_row import every_row
+from tests.session import end_processes
+from tests.training import Site, make_site, tiny_contract
 from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.domain.rules.whatif import rejudging
 from watchkeeper.domain.run.events import RunEvent
@@ -18,12 +20,33 @@ pytestmark = pytest.mark.git
 DIES = "import os; os.kill(os.getpid(), 9)"
 
 
-@pytest.fixture
-def ended_badly(cli: Cli, site: Site, tmp_path: Path) -> str:
-    promised = tiny_contract(site, "tiny", steps=60, pace=0.05)
+def answer(*words: str) -> Answer:
+    done = in_this_process(*words)
+    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `home`, in which the run `tiny` was watched to a bad end, and its contract."""
+    folder = tmp_path_factory.mktemp("recorded")
+    promised = tiny_contract(make_site(folder), "tiny", steps=60, pace=0.05)
     broken = promised.model_copy(update={"command": ("python3", "-c", DIES)})
-    launch(cli, written(tmp_path, broken), "tiny")
-    assert cli("watch", "--until-idle").code in (0, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WATCHKEEPER_HOME", str(folder / "home"))
+        patch.setenv("WATCHKEEPER_PRINCIPAL", "dri")
+        assert answer("init", "--human", "dri").code == 0
+        launch(answer, written(folder, broken), "tiny")
+        assert answer("watch", "--until-idle").code in (0, 1)
+    end_processes(folder)
+    return folder
+
+
+@pytest.fixture
+def ended_badly(cli: Cli, recorded: Path, home: Path, tmp_path: Path) -> str:
+    """The run's slug, in a copy of the home that is the test's own."""
+    shutil.rmtree(home)
+    shutil.copytree(recorded / "home", home, symlinks=True)
+    shutil.copy(recorded / "tiny.yaml", tmp_path)
     return "tiny"
 
 
@@ -104,7 +127,7 @@ def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
     assert cli("events", ended_badly, "--json").out == before
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "text"),
     [
         ("policy.yaml", "{}\n"),
@@ -133,7 +156,7 @@ def decides_nothing(*_: object) -> list[RunEvent]:
     return []
 
 
-def test_a_decision_that_today_s_rules_do_not_make_is_told_by_an_empty_policy(
+def test_a_decision_that_today_s_rules_do_not_make_is_reported_by_an_empty_policy(
     cli: Cli, ended_badly: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rejudging, "verdict", decides_nothing)
@@ -197,7 +220,7 @@ def test_a_limit_and_what_recovery_may_do_are_tried_on_the_record(
         assert said.code == 0, said.err
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "said"),
     [
         ("command: [rm]\n", "command"),
@@ -224,7 +247,7 @@ def test_a_policy_that_says_nothing_about_checks_is_refused(
     assert said in refused.err
 
 
-def test_all_that_is_wrong_with_a_policy_is_told_at_once(
+def test_all_that_is_wrong_with_a_policy_is_reported_at_once(
     cli: Cli, ended_badly: str, tmp_path: Path
 ) -> None:
     text = "watch: {cadence: banana}\nfrob: 1\nretries: {budget: ten}\n"
