@@ -32,7 +32,7 @@ from watchkeeper.services.ledger.ledger import Ledger
 from watchkeeper.services.ledger.ledger_feed import Tailer
 from watchkeeper.services.ledger.status_rows import rows_of_run
 from watchkeeper.services.services import Services
-from watchkeeper.services.signals.binding_snapshot import known_by
+from watchkeeper.services.signals.binding_snapshot import load_bindings
 from watchkeeper.services.signals.inbound import Inbox
 from watchkeeper.services.views.rebuild import rebuild
 from watchkeeper.services.watch.loop import Watcher
@@ -168,6 +168,6 @@ def _inbox(opened: OpenLedger, views: Path) -> float:
         recorder_of(opened.store),
         _Nowhere(),
         parse_plain,
-        lambda: known_by(lambda: ViewsFile(views), opened.store),
+        lambda: load_bindings(lambda: ViewsFile(views), opened.store),
     ).bind_kept()
     return time.perf_counter() - start

@@ -24,7 +24,7 @@ from watchkeeper.adapters.ledger_choice import VARIABLE
 from watchkeeper.adapters.store.postgres import open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.domain.run.watch import CheckRecorded
-from watchkeeper.ports.event_store import EventStore, StoreAway, StoreFailure
+from watchkeeper.ports.event_store import EventStore, StoreFailure, StoreUnavailable
 from watchkeeper.services.ledger import store_outage
 
 pytestmark = [pytest.mark.git, pytest.mark.postgres, pytest.mark.timeout(200)]
@@ -60,7 +60,7 @@ def test_it_is_told_at_once_and_then_now_and_again(
 ) -> None:
     monkeypatch.setattr(store_outage, "RETRY_FIRST", timedelta(milliseconds=1))
     monkeypatch.setattr(store_outage, "REPORT_EVERY", timedelta(0))
-    refused = StoreAway("refused.")
+    refused = StoreUnavailable("refused.")
     assert store_outage.wait_until_back(gone(refused, refused), threading.Event(), refused)
     said = [record.getMessage().partition(",")[0] for record in caplog.records]
     assert said[:3] == ["the ledger is away", *["the ledger is still away"] * 2]
@@ -71,14 +71,14 @@ def test_what_waiting_does_not_mend_ends_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(store_outage, "RETRY_FIRST", timedelta(milliseconds=1))
     damaged = StoreFailure("damaged")
     with pytest.raises(StoreFailure, match="damaged"):
-        store_outage.wait_until_back(gone(damaged), threading.Event(), StoreAway("refused"))
+        store_outage.wait_until_back(gone(damaged), threading.Event(), StoreUnavailable("refused"))
 
 
 def test_the_process_may_end_while_the_ledger_is_away() -> None:
     stop = threading.Event()
     stop.set()
     timer = clock.Timer()
-    assert not store_outage.wait_until_back(gone(), stop, StoreAway("refused"))
+    assert not store_outage.wait_until_back(gone(), stop, StoreUnavailable("refused"))
     assert timer.elapsed() < timedelta(seconds=10)
 
 

@@ -159,7 +159,7 @@ def decides_nothing(*_: object) -> list[RunEvent]:
 def test_a_decision_that_today_s_rules_do_not_make_is_reported_by_an_empty_policy(
     cli: Cli, ended_badly: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rejudging, "verdict", decides_nothing)
+    monkeypatch.setattr(rejudging, "events_after_check", decides_nothing)
     told = json.loads(
         cli("run", "whatif", ended_badly, "--policy", policy(tmp_path, ""), "--json").out
     )

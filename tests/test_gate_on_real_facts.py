@@ -28,7 +28,7 @@ from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.adapters.home import create_home, watch_lock
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.adapters.ray.cluster import HeadNotStarted, start_head
-from watchkeeper.domain.rules.launch.gate.base import Prior
+from watchkeeper.domain.rules.launch.gate.base import PreviousLaunch
 from watchkeeper.domain.rules.launch.gate.gate import Gate, preflight
 from watchkeeper.domain.rules.permits.commands import Revoke
 from watchkeeper.domain.rules.registry import RULES
@@ -292,7 +292,9 @@ def l14(after: str) -> Arrange:
         planned = make_plan(
             contract, number=2, submission_id="i2", resume_from="", resume_step=None
         )
-        gate = Gate(contract, planned, facts, (), prior=Prior(contract, plan, first.config))
+        gate = Gate(
+            contract, planned, facts, (), previous=PreviousLaunch(contract, plan, first.config)
+        )
         return next(finding for finding in preflight(gate) if finding.rule == "L14")
 
     return arrange

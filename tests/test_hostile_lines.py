@@ -19,7 +19,7 @@ from watchkeeper.adapters.ray.export_log import job_of
 from watchkeeper.adapters.trackers.jsonl import JsonlTracker
 from watchkeeper.adapters.trackers.wandb_offline_history import newest_rows
 from watchkeeper.domain.reading.progress.progress import parse_progress, parse_startup
-from watchkeeper.domain.reading.tracebacks import ends_in, raised_in
+from watchkeeper.domain.reading.tracebacks import raised_in, traceback_ends
 from watchkeeper.domain.reading.tracker_links import parse_tracker_links
 from watchkeeper.domain.reading.triage.claiming import claims_in
 from watchkeeper.domain.reading.triage.log_verdict import triage_text
@@ -97,7 +97,7 @@ def wandb_history(_: Path) -> Callable[[str], Any]:
 READERS: dict[str, Callable[[Path], Callable[[str], Any]]] = {
     "progress": lambda _: parse_progress,
     "start-up": lambda _: lambda line: parse_startup([line]),
-    "tracebacks": lambda _: lambda line: (raised_in([line, line]), ends_in([line])),
+    "tracebacks": lambda _: lambda line: (raised_in([line, line]), traceback_ends([line])),
     "tracker links": lambda _: lambda line: parse_tracker_links([line]),
     "claims": lambda _: lambda line: claims_in([line]),
     "triage": lambda _: triage_text,

@@ -23,8 +23,8 @@ from watchkeeper.domain.rules.operator.commands import Abandon
 from watchkeeper.domain.run.envelope import decode
 from watchkeeper.domain.run.phases import Abandoned
 from watchkeeper.domain.run.run import Run
-from watchkeeper.domain.run.signal_box import SignalBox, evolve_box
 from watchkeeper.domain.run.signals import MessageQuarantined, SignalReceived
+from watchkeeper.domain.run.unbound_signals import UnboundSignals, evolve_unbound
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.observation.signals import (
     Claims,
@@ -267,8 +267,8 @@ def test_a_box_read_at_once_is_what_it_became_step_by_step(session: Session, inb
     inbox.replay("quarantine-1", message(of_run()), DRI)
     stored = session.ledger.store.read("signals")
     events = [decode(one.stream, one.version, one.topic, one.state) for one in stored]
-    steps = reduce(lambda box, event: evolve_box(box, [event]), events, SignalBox())
-    assert steps == evolve_box(SignalBox(), events) == session.ledger.box()
+    steps = reduce(lambda box, event: evolve_unbound(box, [event]), events, UnboundSignals())
+    assert steps == evolve_unbound(UnboundSignals(), events) == session.ledger.box()
     assert (steps.quarantined_total, list(steps.quarantined), steps.kept) == (
         2,
         ["quarantine-2"],

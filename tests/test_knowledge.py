@@ -17,13 +17,13 @@ from tests.stores import place_of_run
 from tests.test_inbound import draft, message, of_run, plain
 from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.domain.rules.signals.binding import Registry, learn
+from watchkeeper.domain.rules.signals.binding import Registry, evolve_registry
 from watchkeeper.domain.run.envelope import decode
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.ports.event_store import Write
 from watchkeeper.ports.views import Build, Views, ViewsFailure
 from watchkeeper.projections.views.bindings import BINDINGS, TOPICS
-from watchkeeper.services.signals.binding_snapshot import Known, known_by
+from watchkeeper.services.signals.binding_snapshot import Known, load_bindings
 from watchkeeper.services.signals.inbound import Inbox, Outcome
 from watchkeeper.services.views.rebuild import catch_up, rebuild
 
@@ -44,7 +44,7 @@ def learnt(known: Known, store: Any) -> Registry:
     """Learn what came after a place, as the way in does."""
     every = store.read_all(after=known.position, limit=10**6)
     events = (decode(r.stream, r.version, r.topic, r.state) for r in every if r.topic in TOPICS)
-    return reduce(learn, events, known.registry)
+    return reduce(evolve_registry, events, known.registry)
 
 
 @settings(max_examples=25, deadline=None)
@@ -63,7 +63,7 @@ def test_started_from_a_view_is_started_from_the_first_event(
                 with ViewsFile(folder / "views.db") as views:
                     catch_up(store, views, [BINDINGS])
             append(store, facts, done)
-            known = known_by(lambda: ViewsFile(folder / "views.db"), store)
+            known = load_bindings(lambda: ViewsFile(folder / "views.db"), store)
             assert known.position == done
             assert same(learnt(known, store), learnt(Known(), store))
 
@@ -81,12 +81,12 @@ def level(store: Any, opened: Opened) -> None:
 def test_a_view_that_is_level_is_believed(store: Any, opened: Opened) -> None:
     some(store)
     level(store, opened)
-    assert known_by(opened, store).position == 4
+    assert load_bindings(opened, store).position == 4
 
 
 def test_without_a_view_all_is_read(store: Any, opened: Opened) -> None:
     some(store)
-    assert known_by(opened, store) == Known()
+    assert load_bindings(opened, store) == Known()
 
 
 def test_a_view_that_is_ahead_of_a_restored_ledger_is_not_believed(
@@ -97,9 +97,9 @@ def test_a_view_that_is_ahead_of_a_restored_ledger_is_not_believed(
     (tmp_path / "restored").mkdir()
     with place_of_run(tmp_path / "restored").open() as restored:
         restored.append([Write("run/a", 0, (("t", b"0"),))])
-        assert known_by(opened, restored) == Known()
+        assert load_bindings(opened, restored) == Known()
         restored.append([Write("run/b", 0, tuple(("t", b"%d" % n) for n in range(3)))])
-        assert known_by(opened, restored) == Known()
+        assert load_bindings(opened, restored) == Known()
 
 
 def test_a_view_with_a_parked_event_is_not_believed(store: Any, opened: Opened) -> None:
@@ -107,14 +107,14 @@ def test_a_view_with_a_parked_event_is_not_believed(store: Any, opened: Opened) 
     level(store, opened)
     with opened() as views:
         assert [one.stream for one in views.parked()] == ["run/a"]
-    assert known_by(opened, store) == Known()
+    assert load_bindings(opened, store) == Known()
 
 
 def test_a_view_of_the_newer_events_only_is_not_believed(store: Any, opened: Opened) -> None:
     some(store)
     with opened() as views:
         rebuild(store, views, BINDINGS, "test", begin=2)
-    assert known_by(opened, store) == Known()
+    assert load_bindings(opened, store) == Known()
 
 
 def test_a_view_that_stands_still_is_not_believed(store: Any, opened: Opened) -> None:
@@ -122,7 +122,7 @@ def test_a_view_that_stands_still_is_not_believed(store: Any, opened: Opened) ->
     level(store, opened)
     with opened() as views:
         views.stand(views.builds()[0], "it is ill")
-    assert known_by(opened, store) == Known()
+    assert load_bindings(opened, store) == Known()
 
 
 def test_views_that_cannot_be_opened_are_told_and_all_is_read(
@@ -132,7 +132,7 @@ def test_views_that_cannot_be_opened_are_told_and_all_is_read(
         raise ViewsFailure("views.db: the disk is away")
 
     with caplog.at_level(logging.WARNING):
-        assert known_by(opened, store) == Known()
+        assert load_bindings(opened, store) == Known()
     assert "the disk is away" in caplog.text
 
 
@@ -150,7 +150,7 @@ def test_a_view_that_is_replaced_while_its_rows_are_read_is_not_believed(
                 rebuild(store, other, BINDINGS, "another process")
             return super().rows(build, keys)
 
-    assert known_by(lambda: Replaced(tmp_path / "views.db"), store) == Known()
+    assert load_bindings(lambda: Replaced(tmp_path / "views.db"), store) == Known()
 
 
 def test_the_way_in_reads_only_what_came_after_the_view(session: Session, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_the_way_in_reads_only_what_came_after_the_view(session: Session, tmp_pa
     place = store.newest()
 
     def known() -> Known:
-        return known_by(lambda: ViewsFile(tmp_path / "views.db"), store)
+        return load_bindings(lambda: ViewsFile(tmp_path / "views.db"), store)
 
     inbox = Inbox(session.ledger, session.recorder, session.home, plain, known)
     reads: list[int | None] = []

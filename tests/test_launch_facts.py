@@ -18,7 +18,7 @@ from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.git.worktree import PATCH_BYTES_MAX, read_patch, read_worktree
 from watchkeeper.adapters.launch_source import parse_config
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.rules.launch.gate.base import Prior
+from watchkeeper.domain.rules.launch.gate.base import PreviousLaunch
 from watchkeeper.domain.rules.launch.gate.drift import l14
 from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
 from watchkeeper.domain.rules.permits.commands import Propose
@@ -379,9 +379,9 @@ def test_a_secret_of_the_configuration_is_gone_before_any_rule_can_quote_it(
     recorded, _ = scrub_json(session.services.ledger.scrubber, facts.model_dump(mode="json"))
     assert facts.config["lr"]
     assert GateFacts.model_validate(recorded).config == facts.config, "a relaunch compares them"
-    before = Prior(named, plan, {**facts.config, "db.password": "(absent)"})
+    before = PreviousLaunch(named, plan, {**facts.config, "db.password": "(absent)"})
     again = plan.model_copy(update={"instance": "i2"})
-    finding = l14(Gate(named, again, facts, (), prior=before))
+    finding = l14(Gate(named, again, facts, (), previous=before))
     assert "config.db.password" in finding.says
     assert "hunter2x" not in finding.says
 

@@ -414,7 +414,9 @@ def test_a_failed_effect_waits_longer_each_time(session: Session, site: Site) ->
     waits: list[timedelta] = []
     with freeze_time(clock.now()):
         for _ in range(4):
-            event = actions.next_failure(session.ledger.effects("waits"), "logbook", "no answer")
+            event = actions.internal_failure(
+                session.ledger.effects("waits"), "logbook", "no answer"
+            )
             session.ledger.record_effects("waits", [event], SERVICE)
             assert isinstance(event, EffectFailed)
             waits.append(event.retry_at - clock.now())
@@ -425,7 +427,7 @@ def test_a_failed_effect_waits_longer_each_time(session: Session, site: Site) ->
 
 def test_results_of_effects_never_move_the_runs_head(session: Session, site: Site) -> None:
     before = approved(session, tiny_contract(site, "still")).version
-    event = actions.next_failure(session.ledger.effects("still"), "logbook", "no answer")
+    event = actions.internal_failure(session.ledger.effects("still"), "logbook", "no answer")
     session.ledger.record_effects("still", [event], SERVICE)
     assert session.ledger.run("still").version == before
     note = AddNote(now=clock.now(), actor=DRI, text="still here")

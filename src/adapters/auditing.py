@@ -11,7 +11,7 @@ from watchkeeper.adapters.home import Home, open_home
 from watchkeeper.adapters.processes import Say, in_processes
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.parts import Jobs
-from watchkeeper.ports.event_store import EventStore, StoreCrowded
+from watchkeeper.ports.event_store import EventStore, NoFreeConnection
 from watchkeeper.services.ledger.verify import (
     Report,
     audit,
@@ -65,7 +65,7 @@ def audit_home(
     turn = multiprocessing.get_context("spawn").Lock()
     try:
         reports = list(_in_order(_Given(home.path, chosen, remotes, turn), pieces, number, jobs))
-    except StoreCrowded:
+    except NoFreeConnection:
         # This process has its connection.
         jobs.fewer()
         audit(store, Adapters(home), report, remotes=remotes, reported=jobs.reported)

@@ -14,7 +14,7 @@ from watchkeeper.adapters.yaml_document import parse_yaml
 from watchkeeper.domain.rules.whatif.rejudging import Change
 from watchkeeper.domain.rules.whatif.rejudging_keys import (
     JUDGING_PARTS,
-    stays_as_recorded,
+    unchanged_keys,
     under_policy_of,
     why_not,
     why_not_part,
@@ -87,7 +87,7 @@ def read_policy(path: Path, own: Contract) -> PolicyFile:
     if wrong:
         raise BadInput(in_line_order([*document.problems, *wrong, *_further(own, document, data)]))
     # A document that makes no contract is reported at once, not at the first check.
-    notes = stays_as_recorded(own, _changed(own, document))
+    notes = unchanged_keys(own, _changed(own, document))
     return PolicyFile(
         lambda contract: under_policy_of(contract, _changed(contract, document)), tuple(notes)
     )
@@ -111,7 +111,7 @@ def _of_contract(path: Path, document: Document, own: Contract) -> PolicyFile:
         raise refuse(document.file, line_of(document, ("run",)), expected, hint)
     parts = ", ".join(JUDGING_PARTS)
     note = f"{path} is a contract: its {parts} are tried, and its other keys are ignored"
-    notes = (note, *stays_as_recorded(own, promised))
+    notes = (note, *unchanged_keys(own, promised))
     return PolicyFile(lambda contract: under_policy_of(contract, promised), notes)
 
 

@@ -33,7 +33,7 @@ from typing import Any, NoReturn, TypeVar
 
 from watchkeeper import clock
 from watchkeeper.clock import Deadline, Timer
-from watchkeeper.ports.event_store import StoreCrowded, StoreFailure
+from watchkeeper.ports.event_store import NoFreeConnection, StoreFailure
 
 JOBS_MAX = 8
 """Processes where no number is given: more gain little, and each takes 100 MB."""
@@ -103,7 +103,7 @@ def in_processes(
 
     Raises:
         ProcessLost: A process ended before it answered, or said nothing for `SILENT_LIMIT`.
-        StoreCrowded: There was no room for any process.
+        NoFreeConnection: There was no room for any process.
         StoreFailure: Raised in a process and passed on, like any other exception.
     """
     context = multiprocessing.get_context("spawn")
@@ -207,7 +207,7 @@ def _answers(
                         idle.append(busy.pop(pipe))
                     yield done, said
                 case _:
-                    if not isinstance(said, StoreCrowded) or not (idle or len(busy) > 1):
+                    if not isinstance(said, NoFreeConnection) or not (idle or len(busy) > 1):
                         raise said
                     _pass_on(busy.pop(pipe), busy, idle, left, tasks)
                     fewer()

@@ -24,7 +24,7 @@ class StoreFailure(Exception):
     """
 
 
-class StoreAway(StoreFailure):
+class StoreUnavailable(StoreFailure):
     """The event store is unavailable now, and there is no sign of damage.
 
     For example, a server is restarting or another process holds a lock on the file. Callers that
@@ -32,7 +32,7 @@ class StoreAway(StoreFailure):
     """
 
 
-class StoreCrowded(StoreAway):
+class NoFreeConnection(StoreUnavailable):
     """The server has no free connection. Open connections keep working."""
 
 
@@ -88,7 +88,7 @@ class Recorded(NamedTuple):
     hash: bytes
 
 
-class Skimmed(NamedTuple):
+class EventHeader(NamedTuple):
     """One stored event, for readers that may not need its bytes.
 
     Attributes:
@@ -243,7 +243,9 @@ class EventStore(Protocol):
         """
         ...
 
-    def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
+    def skim(
+        self, topics: Collection[str], *, after: int = 0, limit: int = 500
+    ) -> list[EventHeader]:
         """Return the same page as `read_all`, but load bytes only for these topics."""
         ...
 

@@ -10,11 +10,11 @@ from watchkeeper.domain.rules.ends.claim_strength import Claim, cause_claim, out
 from watchkeeper.domain.rules.registry import RULES
 from watchkeeper.domain.rules.shared.command import Command
 from watchkeeper.domain.rules.whatif.counterfactuals import (
-    Otherwise,
+    Counterfactual,
     Scene,
     answered_by,
-    decided_otherwise,
-    found_otherwise,
+    decision_counterfactuals,
+    finding_counterfactuals,
 )
 from watchkeeper.domain.run.ends import (
     Action,
@@ -155,7 +155,7 @@ def _of_decision(
     at, made = scene
     why = replace(why, sources=_sources(made.check), check=at)
     found = answered_by(data, _recorded_after(history, event, -1))
-    otherwise = _grouped(decided_otherwise(made, data, found), found is not None)
+    otherwise = _grouped(decision_counterfactuals(made, data, found), found is not None)
     return replace(why, otherwise=otherwise, question=question_by(history, event))
 
 
@@ -168,7 +168,7 @@ def _of_finding(
     if scene is None:
         return why
     at, made = scene
-    facts = tuple(found_otherwise(made, data))
+    facts = tuple(finding_counterfactuals(made, data))
     otherwise = {"would not have opened if": facts} if facts else None
     return replace(
         why,
@@ -246,7 +246,9 @@ def _cited_evidence(history: Sequence[Event], evidence: Sequence[str]) -> tuple[
     return tuple(dict.fromkeys(lines))
 
 
-def _grouped(changed: Sequence[Otherwise], notifies: bool) -> dict[str, tuple[str, ...]] | None:
+def _grouped(
+    changed: Sequence[Counterfactual], notifies: bool
+) -> dict[str, tuple[str, ...]] | None:
     groups: dict[str, tuple[str, ...]] = {}
     for one in changed:
         decision = one.decision

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eventsourcing.persistence import ApplicationRecorder
 
-from watchkeeper.domain.reading.triage.second_reader import Hypotheses
+from watchkeeper.domain.reading.triage.second_reader import SecondReader
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.ports.sources import Evidence, Outside
@@ -41,7 +41,7 @@ class Services:
     evidence: Evidence
     deployment: str
     draw: Callable[[], float] = random.Random().random
-    reader: Hypotheses | None = None
+    reader: SecondReader | None = None
 
 
 def submission_id(services: Services, run: str, number: int) -> str:

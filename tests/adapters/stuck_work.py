@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.adapters import stuck_work
 from watchkeeper.adapters.processes import Say, in_processes
-from watchkeeper.ports.event_store import StoreCrowded, StoreFailure
+from watchkeeper.ports.event_store import NoFreeConnection, StoreFailure
 
 NUMBER = 3
 
@@ -54,7 +54,7 @@ def crowded(room: tuple[str, int], tasks: Iterator[int], _: Say) -> Iterator[int
             Path(folder, str(place)).mkdir()
             break
     else:
-        raise StoreCrowded("no connection left")
+        raise NoFreeConnection("no connection left")
     yield first
     yield from tasks
 

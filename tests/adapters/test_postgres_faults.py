@@ -34,8 +34,8 @@ from watchkeeper.ports.event_store import (
     Append,
     Appended,
     StatusRow,
-    StoreAway,
     StoreFailure,
+    StoreUnavailable,
     VersionConflict,
     Write,
 )
@@ -444,7 +444,9 @@ def test_a_lock_that_somebody_holds_is_said_within_the_limit(
         open_postgres(address, limits=IMPATIENT) as other,
     ):
         holder.execute("SELECT pg_advisory_lock(%s)", (marks_of(address.schema).append_lock,))
-        with pytest.raises(StoreAway, match=r"lock timeout. Nothing was stored. Another process"):
+        with pytest.raises(
+            StoreUnavailable, match=r"lock timeout. Nothing was stored. Another process"
+        ):
             other.append([write("run/a", 1)], key="k")
         assert (other.head("run/a")[0], other.answer("k")) == (1, None)
     assert store.append([write("run/a", 1)], key="k").versions == {"run/a": (2, 2)}

@@ -20,7 +20,7 @@ from tests.adapters.stuck_work import NUMBER, SLOW, crowded, doubled, ill, quiet
 from watchkeeper.adapters import processes
 from watchkeeper.adapters.processes import ProcessLost, cores, in_processes
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.ports.event_store import StoreCrowded, StoreFailure
+from watchkeeper.ports.event_store import NoFreeConnection, StoreFailure
 
 LIMIT = timedelta(seconds=60)
 
@@ -113,7 +113,7 @@ def test_where_there_is_no_room_for_all_the_others_do_every_task(
 
 
 def test_where_there_is_room_for_none_that_is_the_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreCrowded, match="no connection left"):
+    with pytest.raises(NoFreeConnection, match="no connection left"):
         list(in_processes(crowded, (str(tmp_path), 0), range(12), 3))
 
 

@@ -28,7 +28,7 @@ from watchkeeper.adapters.pubsub import consumer as consuming
 from watchkeeper.adapters.pubsub.consumer import Consumer
 from watchkeeper.adapters.store.verify import verify_ledger
 from watchkeeper.domain.rules.launch.commands import DraftRun
-from watchkeeper.domain.run.signal_box import SIGNALS
+from watchkeeper.domain.run.unbound_signals import SIGNALS
 from watchkeeper.services.signals.inbound import Inbox
 
 SUBSCRIPTION = "projects/my-project/subscriptions/signals"

@@ -40,7 +40,7 @@ from tests.every_row import every_row
 from watchkeeper.adapters.signals import parse_message
 from watchkeeper.adapters.signals.log_lines import PATTERNS
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.domain.rules.signals.receiving import cause_by_witnesses, doubted
+from watchkeeper.domain.rules.signals.receiving import cause_by_witnesses, doubt_about
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.signals import SignalReceived
 from watchkeeper.domain.values.observation.signals import (
@@ -306,18 +306,18 @@ def test_no_two_other_samples_share_a_name() -> None:
 def test_a_deleted_part_makes_a_checkpoint_unfit_until_it_is_written_anew(world: World) -> None:
     there = world.run.checkpoints.validated[100_000]
     other = world.run.checkpoints.validated[110_000]
-    assert not doubted(world.run, there)
+    assert not doubt_about(world.run, there)
     world.inbox.take(delivery("gcs_delete_checkpoint_chunk_first"))
-    assert "deleted" in doubted(world.run, there)
-    assert not doubted(world.run, other)
+    assert "deleted" in doubt_about(world.run, there)
+    assert not doubt_about(world.run, other)
     anew = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)
-    assert not doubted(world.run, replace(there, written_at=anew))
+    assert not doubt_about(world.run, replace(there, written_at=anew))
 
 
 def test_a_replaced_checkpoint_is_not_lost(world: World) -> None:
     world.inbox.take(gcs_event("OBJECT_DELETE", "metadata.json", overwrittenByGeneration="9"))
     there = world.run.checkpoints.validated[100_000]
-    assert not doubted(world.run, there)
+    assert not doubt_about(world.run, there)
 
 
 def test_three_witnesses_of_one_preemption_agree_on_its_cause(world: World) -> None:

@@ -17,9 +17,9 @@ from watchkeeper.domain.run.chain import GENESIS
 from watchkeeper.ports.event_store import (
     READ_PAGE,
     Appended,
+    EventHeader,
     EventStore,
     KeyReused,
-    Skimmed,
     StatusRow,
     StoreFailure,
     VersionConflict,
@@ -92,7 +92,7 @@ def test_events_are_skimmed_with_the_bytes_of_the_topics_that_are_asked_for(
         store.append([Write("run/ü", number, ((topic, state),))])
     for after, limit in ((0, 500), (0, 2), (3, 500), (5, 500)):
         assert store.skim(asked, after=after, limit=limit) == [
-            Skimmed(
+            EventHeader(
                 one.position,
                 one.stream,
                 one.version,

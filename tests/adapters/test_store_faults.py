@@ -26,7 +26,7 @@ from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.rest import rest_path
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.ports.event_store import Appended, StoreAway, StoreFailure, Write
+from watchkeeper.ports.event_store import Appended, StoreFailure, StoreUnavailable, Write
 
 KILLS = 15
 SHORT = timedelta(milliseconds=50)
@@ -120,7 +120,9 @@ def test_a_write_lock_held_past_the_limit_is_said(path: Path) -> None:
         closing(sqlite3.connect(path, isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreAway, match=r"locked\. Nothing was stored\. Another process"):
+        with pytest.raises(
+            StoreUnavailable, match=r"locked\. Nothing was stored\. Another process"
+        ):
             store.append([write("run/a", 0)])
         assert store.read("run/a") == []
         other.execute("ROLLBACK")

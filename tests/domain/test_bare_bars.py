@@ -1,7 +1,7 @@
 """Which bars without a word are training's, as Hugging Face's `Trainer` prints both kinds."""
 
 from tests.every_row import every_row
-from watchkeeper.domain.reading.progress.bare_bars import bare_maxima, read_bare, read_in
+from watchkeeper.domain.reading.progress.bare_bars import bare_maxima, read_bare, read_line_or_bar
 from watchkeeper.domain.reading.progress.lines import Line
 from watchkeeper.domain.reading.progress.progress import Progress, parse_progress
 
@@ -71,13 +71,13 @@ def test_a_bar_of_training_tells_step_maximum_and_pace() -> None:
 
 def test_the_bar_that_a_loss_overwrote_still_tells_its_step() -> None:
     text = f"{bare(1850)}\r{bare(1860)}\r{' ' * 60}\r{LOSS}"
-    shown = read_in(text, frozenset({5155}))
+    shown = read_line_or_bar(text, frozenset({5155}))
     assert shown is not None
     assert shown.step == 1860
 
 
 def test_a_line_that_tells_its_own_step_is_read_as_before() -> None:
-    shown = read_in("step=12 loss=2.3", frozenset({5155}))
+    shown = read_line_or_bar("step=12 loss=2.3", frozenset({5155}))
     assert shown is not None
     assert (shown.format, shown.step) == ("key_value", 12)
 

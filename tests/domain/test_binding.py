@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.domain.given import enveloped
 from tests.domain.samples import ROOT, SLUG, START, contract, plan, signal
 from tests.domain.strategies import events
-from watchkeeper.domain.rules.signals.binding import TEACHERS, Registry, bind, learn
+from watchkeeper.domain.rules.signals.binding import BINDING_EVENTS, Registry, bind, evolve_registry
 from watchkeeper.domain.run.ends import RunAbandoned
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.launch import LaunchRequested, RunDrafted
@@ -26,7 +26,7 @@ def known(*facts: tuple[str, Fact]) -> Registry:
     """What is known after these facts of these streams."""
     registry = Registry()
     for place, (stream, fact) in enumerate(facts, start=1):
-        registry = learn(registry, enveloped(fact, place, stream=stream))
+        registry = evolve_registry(registry, enveloped(fact, place, stream=stream))
     return registry
 
 
@@ -194,10 +194,10 @@ def test_a_circle_of_machines_ends() -> None:
 def test_the_same_meeting_again_changes_nothing() -> None:
     meeting = identity("node:a", "host:b")
     registry = known(drafted(), meeting)
-    assert learn(registry, enveloped(meeting[1], 9, stream="signals")) is registry
+    assert evolve_registry(registry, enveloped(meeting[1], 9, stream="signals")) is registry
 
 
-@pytest.mark.parametrize("kind", [kind for kind in type_of.values() if kind not in TEACHERS])
+@pytest.mark.parametrize("kind", [kind for kind in type_of.values() if kind not in BINDING_EVENTS])
 @settings(max_examples=5, suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 @given(data=st.data())
 def test_events_of_other_topics_say_nothing_about_binding(
@@ -205,4 +205,4 @@ def test_events_of_other_topics_say_nothing_about_binding(
 ) -> None:
     """So whoever learns from a whole ledger need not read them."""
     registry = Registry()
-    assert learn(registry, enveloped(data.draw(events(kind)), 1)) is registry
+    assert evolve_registry(registry, enveloped(data.draw(events(kind)), 1)) is registry

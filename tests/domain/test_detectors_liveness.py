@@ -35,7 +35,7 @@ from tests.domain.stories import story
 from watchkeeper.domain.rules.health.liveness import degraded
 from watchkeeper.domain.rules.health.log_signature import log_signature
 from watchkeeper.domain.rules.operator.commands import Stop
-from watchkeeper.domain.rules.shared.rule import Looked
+from watchkeeper.domain.rules.shared.rule import DetectorInput
 from watchkeeper.domain.run.ends import DecisionMade
 from watchkeeper.domain.run.health import FindingOpened
 from watchkeeper.domain.run.phases import Running, Stabilizing
@@ -732,9 +732,9 @@ STOOD = Liveness(
 MOVING = Liveness(phase=TrainingPhase.TRAINING, quiet=Quiet.MOVING)
 
 
-def looked(check: CheckRecorded, history: History | None = None) -> Looked:
+def looked(check: CheckRecorded, history: History | None = None) -> DetectorInput:
     known = history or story(Running)
-    return Looked(known.run, known.run.instances[-1], check, known.now)
+    return DetectorInput(known.run, known.run.instances[-1], check, known.now)
 
 
 def claim(label: str, confidence: float = 0.9, line: str = "the line") -> CauseClaim:

@@ -31,8 +31,8 @@ from tests.domain.samples import (
 )
 from tests.every_row import every_row
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch
-from watchkeeper.domain.rules.launch.gate.base import Prior
-from watchkeeper.domain.rules.launch.gate.drift import about
+from watchkeeper.domain.rules.launch.gate.base import PreviousLaunch
+from watchkeeper.domain.rules.launch.gate.drift import subject_of_key
 from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
 from watchkeeper.domain.run.ends import DecisionMade
 from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested, PreflightRecorded
@@ -274,13 +274,13 @@ def test_the_patch_is_recorded_with_the_launch_and_with_the_facts() -> None:
 @pytest.mark.parametrize("tree", [checkout(), None])
 def test_a_relaunch_without_the_patch_of_the_instance_before_is_other_code(tree: Any) -> None:
     promised = contract(**DIRTY)
-    prior = Prior(promised, plan(promised), {}, PATCH, patch_kept="ab" * 32)
-    lost = judged("L2", DIRTY, clear(worktree=tree), prior=prior)
+    prior = PreviousLaunch(promised, plan(promised), {}, PATCH, patch_kept="ab" * 32)
+    lost = judged("L2", DIRTY, clear(worktree=tree), previous=prior)
     assert lost.verdict.value == "block"
     if tree is not None:
         assert f"patch {PATCH[:12]}" in lost.says
         assert f"git apply evidence/ab/{'ab' * 32}.patch" in lost.fix
-    same = judged("L2", DIRTY, dirty(), prior=prior)
+    same = judged("L2", DIRTY, dirty(), previous=prior)
     assert same.verdict.value == "warn"
 
 
@@ -373,11 +373,11 @@ def relaunch_of(
     before: dict[str, Any], after: dict[str, Any], configs: tuple[dict[str, str], dict[str, str]]
 ) -> GateFinding:
     old, new = contract(**before), contract(**after)
-    prior = Prior(old, plan(old), configs[0])
+    prior = PreviousLaunch(old, plan(old), configs[0])
     path = f"{ROOT}/checkpoints/step-900"
     planned = make_plan(new, number=2, submission_id="i2", resume_from=path, resume_step=900)
     facts = clear_for(900, config=configs[1])
-    return judged("L14", after, facts, planned=planned, prior=prior, approvals=())
+    return judged("L14", after, facts, planned=planned, previous=prior, approvals=())
 
 
 NONE: dict[str, str] = {}
@@ -433,7 +433,7 @@ def test_unintended_drift_blocks_a_relaunch(
     ],
 )
 def test_the_written_list_of_what_must_not_drift_is_known(key: str, what: str) -> None:
-    assert about(key, contract()) == what
+    assert subject_of_key(key, contract()) == what
 
 
 def test_every_difference_is_listed_and_ruled_material_or_not() -> None:
@@ -454,8 +454,8 @@ def test_every_difference_is_listed_and_ruled_material_or_not() -> None:
 
 def test_a_contract_s_own_list_comes_first() -> None:
     ruled = contract(policy={"material_keys": ["*wandb*"], "immaterial_keys": ["trainer.seed"]})
-    assert about("config.wandb.group", ruled) == "named by the contract"
-    assert about("config.trainer.seed", ruled) == ""
+    assert subject_of_key("config.wandb.group", ruled) == "named by the contract"
+    assert subject_of_key("config.trainer.seed", ruled) == ""
 
 
 def test_options_that_are_given_twice_are_both_kept() -> None:

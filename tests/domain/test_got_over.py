@@ -8,7 +8,7 @@ from tests.domain.samples import exited
 from tests.every_row import every_row
 from watchkeeper.domain.reading.signatures.model import Label
 from watchkeeper.domain.reading.triage.log_verdict import triage_text
-from watchkeeper.domain.reading.triage.transient_errors import STEPS_MIN, Ending, ending_of
+from watchkeeper.domain.reading.triage.transient_errors import STEPS_MIN, LogEnding, ending_of
 from watchkeeper.domain.run.ends import Action, DecisionMade
 
 STORAGE = "google.api_core.exceptions.ServiceUnavailable: 503 GET https://storage.googleapis.com/x"
@@ -124,8 +124,8 @@ def test_in_the_watch_an_error_that_nobody_knows_is_asked_about(early: str, erro
 
 def test_the_numbers_of_a_tail_are_those_of_the_log() -> None:
     tail = [*steps(3), HEADER]
-    assert ending_of(tail, lines=104) == Ending(steps=(101, 102, 103), traced=104)
+    assert ending_of(tail, lines=104) == LogEnding(steps=(101, 102, 103), traced=104)
     assert ending_of(tail, lines=104).is_transient(100)
     assert not ending_of(tail, lines=104).is_transient(101)
     assert ending_of([*tail, *steps(1, 4000)], lines=105).traced == 0
-    assert ending_of(steps(3), lines=3) == Ending(steps=(1, 2, 3))
+    assert ending_of(steps(3), lines=3) == LogEnding(steps=(1, 2, 3))

@@ -8,7 +8,7 @@ from tests.domain.samples import START, check_of
 from tests.domain.stories import story
 from tests.every_row import every_row
 from watchkeeper.domain.rules.ends.hypotheses import judged_by_end, judged_by_progress
-from watchkeeper.domain.run.ends import Failure, HypothesesJudged, Judgement, Stake
+from watchkeeper.domain.run.ends import Failure, HypothesesJudged, Judgement, RelaunchTest
 from watchkeeper.domain.run.phases import Running
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.causes import CAUSES, Hypothesis, Outlook
@@ -25,7 +25,7 @@ def failure(instance: str, step: int | None, **changes: Any) -> Failure:
 
 
 def at_stake(stake: tuple[Hypothesis, ...], *failures: Failure) -> Run:
-    judgement = Judgement(decided=5, stake=Stake(5, "i1", stake))
+    judgement = Judgement(decided=5, stake=RelaunchTest(5, "i1", stake))
     run = story(Running).run
     return replace(run, ends=replace(run.ends, judgement=judgement, failures=failures))
 

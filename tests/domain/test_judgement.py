@@ -28,7 +28,7 @@ from tests.domain.stories import story
 from tests.every_row import every_row
 from watchkeeper.domain.rules.ends.commands import Revise
 from watchkeeper.domain.rules.ends.live import answer_to
-from watchkeeper.domain.rules.ends.resume_proof import resume_shown
+from watchkeeper.domain.rules.ends.resume_proof import resume_events
 from watchkeeper.domain.rules.health.registry import LIVE_RULES
 from watchkeeper.domain.rules.operator.commands import AnnounceAct, AnswerQuestion
 from watchkeeper.domain.rules.registry import RULES
@@ -420,7 +420,7 @@ def test_a_resume_is_proven_once_its_losses_can_be_compared(
 ) -> None:
     history, check = resumed()
     compared = check.model_copy(update={"measured": Measured(resume=found)})
-    made = resume_shown(history.run, compared)
+    made = resume_events(history.run, compared)
     proven = [event for event in made if isinstance(event, ResumeProven)]
     assert [one.verdict for one in proven] == ([verdict] if verdict else [])
     if not verdict:
@@ -430,13 +430,13 @@ def test_a_resume_is_proven_once_its_losses_can_be_compared(
     history.record(*made)
     assert is_recovered(history.run.ends.judgement) == (verdict == "same")
     # It is recorded once.
-    assert resume_shown(history.run, compared) == []
+    assert resume_events(history.run, compared) == []
 
 
 def test_a_resume_that_differs_is_asked_about_and_counts_once_a_human_took_it() -> None:
     history, check = resumed()
     found = overlap(beyond=40, max_abs=0.5, max_rel=0.2)
-    made = resume_shown(history.run, check.model_copy(update={"measured": Measured(resume=found)}))
+    made = resume_events(history.run, check.model_copy(update={"measured": Measured(resume=found)}))
     [question] = [event for event in made if isinstance(event, EscalationRaised)]
     assert question.rule == "H9"
     history.record(*made)

@@ -36,7 +36,7 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from tests.domain.test_table import command as table_command
-from watchkeeper.domain.rules.after_check import verdict
+from watchkeeper.domain.rules.after_check import events_after_check
 from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
 from watchkeeper.domain.rules.launch.commands import (
     AdoptInstance,
@@ -173,7 +173,9 @@ def replayed(before: Run, event: Event) -> list[RunEvent]:
     check = event.data
     assert isinstance(check, CheckRecorded)
     command = Command(now=event.at, actor=event.envelope.actor)
-    return verdict(apply_pending(before, [check], command), before.instances[-1], check, command)
+    return events_after_check(
+        apply_pending(before, [check], command), before.instances[-1], check, command
+    )
 
 
 class Lives(RuleBasedStateMachine):

@@ -26,13 +26,13 @@ from watchkeeper.domain.run.outbox.outbox import (
     Effect,
     EffectState,
     Waiting,
-    attempted,
+    attempted_try,
     commit_now,
+    dropped_effects,
     due,
-    no_longer_asked,
-    rejected,
+    failed_try,
+    rejected_try,
     requested,
-    troubled,
     wait_before,
 )
 from watchkeeper.domain.run.outbox.policy import OUTBOUND, Act
@@ -187,9 +187,9 @@ def test_what_was_confirmed_is_remembered_by_its_key() -> None:
 def test_what_nothing_asks_for_any_more_is_named() -> None:
     history = story(Running)
     stop = TRIED.model_copy(update={"effect": "stop"})
-    assert no_longer_asked(history.run, folded(stop, TRIED)) == [EffectRecovered(effect="stop")]
+    assert dropped_effects(history.run, folded(stop, TRIED)) == [EffectRecovered(effect="stop")]
     history.tell(Stop(now=history.now, actor=DRI, reason="enough"))
-    assert no_longer_asked(history.run, folded(stop, TRIED)) == []
+    assert dropped_effects(history.run, folded(stop, TRIED)) == []
 
 
 # --- When it is tried ----------------------------------------------------------------------
@@ -215,16 +215,16 @@ def test_waits_spread_below_a_limit_that_doubles(attempt: int) -> None:
 
 def test_a_try_on_record_makes_its_failure_unknown() -> None:
     run, at = story(Running).run, START + MINUTE
-    first = attempted(run, Effects(), Act.LOGBOOK)
+    first = attempted_try(run, Effects(), Act.LOGBOOK)
     assert first.attempt == 1
     tried = folded(first)
-    unknown = troubled(tried, "logbook", "no answer" * 100, at, target=TARGET)
+    unknown = failed_try(tried, "logbook", "no answer" * 100, at, target=TARGET)
     assert isinstance(unknown, EffectUnknown)
     assert (unknown.key, unknown.attempt, len(unknown.reason)) == (first.key, 1, 500)
-    again = attempted(run, folded(first, unknown), Act.LOGBOOK)
+    again = attempted_try(run, folded(first, unknown), Act.LOGBOOK)
     assert again.attempt == 2
-    assert isinstance(troubled(Effects(), "logbook", "down", at), EffectFailed)
-    assert rejected(tried, "logbook", "edited", at, target=TARGET).key == first.key
+    assert isinstance(failed_try(Effects(), "logbook", "down", at), EffectFailed)
+    assert rejected_try(tried, "logbook", "edited", at, target=TARGET).key == first.key
 
 
 def waiting(name: str, *events: EffectEvent, at_once: bool = False) -> Waiting:

@@ -31,7 +31,7 @@ from watchkeeper.domain.rules.whatif.rejudging_keys import (
     JUDGING_PARTS,
     NOT_FROM_THE_RECORD,
     OTHER_PARTS,
-    stays_as_recorded,
+    unchanged_keys,
     under_policy_of,
     why_not,
     why_not_part,
@@ -270,9 +270,9 @@ def test_of_a_whole_contract_what_the_record_cannot_judge_stays_and_is_named(nam
     own = contract()
     other = altered(own, name, "another")
     assert under_policy_of(own, other) == own
-    [said] = stays_as_recorded(own, other)
+    [said] = unchanged_keys(own, other)
     assert said.startswith(f"{name} stays as it was: it cannot be judged from the record: ")
-    assert stays_as_recorded(own, own) == []
+    assert unchanged_keys(own, own) == []
 
 
 @every_row("name", NOT_FROM_THE_RECORD)
@@ -288,7 +288,7 @@ def test_of_another_lane_the_limits_that_the_record_cannot_judge_stay_and_are_na
     canary = altered(own, "lane", Lane.CANARY)
     tried = under_policy_of(own, canary)
     assert (tried.lane, tried.live.initialising) == (Lane.CANARY, timedelta(minutes=45))
-    assert [said.partition(" ")[0] for said in stays_as_recorded(own, canary)] == [
+    assert [said.partition(" ")[0] for said in unchanged_keys(own, canary)] == [
         "live.initialising",
     ]
     hero = under_policy_of(own, altered(own, "lane", Lane.HERO))

@@ -12,7 +12,7 @@ from watchkeeper.domain.rules.health.resume import health_by_proof
 from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.rules.watch.handover import packet_of
 from watchkeeper.domain.run.ends import ResumeProven
-from watchkeeper.domain.run.open_questions import since_then
+from watchkeeper.domain.run.open_questions import instance_fate
 from watchkeeper.domain.run.phases import Interrupted, Running
 from watchkeeper.domain.run.queries import health_now, health_words
 from watchkeeper.domain.run.questions import EscalationRaised
@@ -162,7 +162,7 @@ def test_what_trains_is_said_to_train_while_it_is_recovering() -> None:
     asked = EscalationRaised(question="q-1", rule="R3", to="dri", asks="i1: what now?", evidence=())
     history.record(asked)
     history.relaunch().later(5 * MINUTES).check(step=1040, **KEEP)
-    assert since_then(history.run, history.run.questions.open["q-1"]) == "i1 ended; i2 trains"
+    assert instance_fate(history.run, history.run.questions.open["q-1"]) == "i1 ended; i2 trains"
 
 
 def test_a_first_instance_has_nothing_to_prove() -> None:

@@ -2,19 +2,24 @@
 
 import pytest
 
-from watchkeeper.domain.reading.metrics.rounded_pace import Shown, rough_paces, shown_by, slow_paces
+from watchkeeper.domain.reading.metrics.rounded_pace import (
+    RoundedProgress,
+    newest_stretch,
+    rough_paces,
+    slow_paces,
+)
 
 CADENCE_S = 600.0
 SLACK = 50
 
 
-def bars(*paces: int) -> Shown:
+def bars(*paces: int) -> RoundedProgress:
     """What a bar that rounds to 100 steps shows at each cadence, for steps done in each."""
     done, points = 0, [(0.0, 0)]
     for number, pace in enumerate(paces, 1):
         done += pace
         points.append((number * CADENCE_S, round(done, -2)))
-    return shown_by(points, SLACK)
+    return newest_stretch(points, SLACK)
 
 
 @pytest.mark.parametrize(
@@ -32,11 +37,11 @@ def test_slow_is_what_no_rounding_explains(paces: tuple[int, ...], slow: bool) -
 
 
 def test_a_step_that_falls_begins_a_stretch_of_its_own() -> None:
-    shown = shown_by([(0.0, 900), (1.0, 1_000), (2.0, 500), (3.0, 600)], SLACK)
+    shown = newest_stretch([(0.0, 900), (1.0, 1_000), (2.0, 500), (3.0, 600)], SLACK)
     assert (shown.times, shown.steps) == ((2.0, 3.0), (500, 600))
 
 
 def test_two_checks_at_one_time_tell_no_pace() -> None:
-    [(at, pace)] = rough_paces(Shown((0.0, 0.0, 600.0), (0, 1_000, 2_000), SLACK))
+    [(at, pace)] = rough_paces(RoundedProgress((0.0, 0.0, 600.0), (0, 1_000, 2_000), SLACK))
     assert at == 600
     assert pace == pytest.approx(1_000 / 600)

@@ -21,7 +21,7 @@ from tests.domain.rule_tables import (
 )
 from tests.domain.stories import story
 from tests.every_row import every_row, run_rows
-from watchkeeper.domain.rules.health.registry import LIVE_RULES, answers_at
+from watchkeeper.domain.rules.health.registry import LIVE_RULES, detector_answers
 from watchkeeper.domain.rules.launch.drift_finding import CONFIG_DRIFT
 from watchkeeper.domain.rules.registry import RULES
 from watchkeeper.domain.run.health import MONITOR_STALE
@@ -30,7 +30,7 @@ from watchkeeper.domain.run.queries import MISSING_ARTEFACTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "maintainers" / "rule-tests.md"
 ELSEWHERE = {("H1", MONITOR_STALE), ("H11", MISSING_ARTEFACTS), ("H14", CONFIG_DRIFT)}
-"""Found by a report, a seal and a launch gate; all others by `answers_at`, at each check."""
+"""Found by a report, a seal and a launch gate; all others by `detector_answers`, at each check."""
 
 FINDING_RULES = list(dict.fromkeys(row.rule for row in FINDING_ROWS))
 
@@ -60,7 +60,7 @@ def test_every_finding_of_every_detector_has_one_row() -> None:
     run = story(Running).run
     assert run.watch.last_check is not None
     instance, check = run.instances[-1], run.watch.last_check.event
-    answers = answers_at(run, instance, check, run.watch.last_check.at)
+    answers = detector_answers(run, instance, check, run.watch.last_check.at)
     wanted = {(answer.rule, answer.kind) for answer in answers} | ELSEWHERE
     rows = [(row.rule, row.kind) for row in FINDING_ROWS]
     assert len(rows) == len(set(rows))

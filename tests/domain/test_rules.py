@@ -10,7 +10,7 @@ from tests.every_row import every_row
 from watchkeeper.domain.rules.health.registry import DETECTORS, LIVE_RULES
 from watchkeeper.domain.rules.launch.gate.gate import Gate, preflight
 from watchkeeper.domain.rules.registry import RULES
-from watchkeeper.domain.rules.shared.rule import Looked, Rule
+from watchkeeper.domain.rules.shared.rule import DetectorInput, Rule
 from watchkeeper.domain.run.phases import Running
 from watchkeeper.domain.values.contract.detect_limits import limits_of
 from watchkeeper.domain.values.contract.live_limits import live_limits_of
@@ -60,9 +60,9 @@ def test_a_detector_answers_for_the_rules_that_it_names() -> None:
     run = story(Running).run
     check = run.watch.last_check
     assert check is not None
-    at = Looked(run, run.instances[-1], check.event, check.at)
+    at = DetectorInput(run, run.instances[-1], check.event, check.at)
     for detector in DETECTORS:
-        answers = detector.asks(at)
+        answers = detector.detect(at)
         named = {one.rule for one in (answers if isinstance(answers, tuple) else (answers,))}
         # What no detector rule covers is R19's.
         assert named == ({rule.id for rule in detector.rules} or {"R19"})

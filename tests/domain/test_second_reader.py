@@ -8,7 +8,11 @@ import pytest
 from tests.domain.given import Answer, History
 from tests.domain.samples import LOOP, node_lost
 from tests.domain.stories import story
-from watchkeeper.domain.reading.triage.second_reader import HYPOTHESES_MAX, TEXT_MAX, bounded
+from watchkeeper.domain.reading.triage.second_reader import (
+    HYPOTHESES_MAX,
+    TEXT_MAX,
+    limited_hypotheses,
+)
 from watchkeeper.domain.rules.ends.commands import SuggestCause
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.run.ends import CauseSuggested
@@ -64,7 +68,7 @@ def test_an_event_that_classified_no_end_is_refused() -> None:
 
 
 def test_guesses_are_few_and_short() -> None:
-    kept = bounded(("a\n b", "  ", *("relaunch at once " * 99,) * 9))
+    kept = limited_hypotheses(("a\n b", "  ", *("relaunch at once " * 99,) * 9))
     assert kept[0] == "a b"
     assert len(kept) == HYPOTHESES_MAX
     assert all(len(text) <= TEXT_MAX for text in kept)

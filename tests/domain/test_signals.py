@@ -13,7 +13,7 @@ from tests.domain.stories import story
 from tests.every_row import every_row
 from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
-from watchkeeper.domain.rules.signals.receiving import doubted
+from watchkeeper.domain.rules.signals.receiving import doubt_about
 from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
 from watchkeeper.domain.run.phases import (
     Abandoned,
@@ -239,7 +239,7 @@ def test_a_checkpoint_that_is_written_anew_is_trusted_again() -> None:
     took(history, deletion(history))
     history.later(MINUTE)
     took(history, deletion(history, kind=WRITTEN, key="written"))
-    assert not doubted(history.run, history.run.checkpoints.validated[1000])
+    assert not doubt_about(history.run, history.run.checkpoints.validated[1000])
 
 
 def test_an_old_deletion_says_nothing_about_a_checkpoint_written_since() -> None:
@@ -248,7 +248,7 @@ def test_an_old_deletion_says_nothing_about_a_checkpoint_written_since() -> None
     assert checkpoint.written_at is not None
     before = checkpoint.written_at - MINUTE
     took(history, deletion(history, occurred_at=before))
-    assert not doubted(history.run, history.run.checkpoints.validated[1000])
+    assert not doubt_about(history.run, history.run.checkpoints.validated[1000])
 
 
 # --- Witnesses of an end -------------------------------------------------------------------------

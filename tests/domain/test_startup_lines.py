@@ -7,7 +7,11 @@ import pytest
 
 from tests.domain.given import Answer, History, decided
 from tests.domain.samples import ROOT, bar, contract, listing, node_lost, tracker
-from watchkeeper.domain.reading.progress.startup_lines import STARTUP_ALLOWANCE, is_cut, named_lines
+from watchkeeper.domain.reading.progress.startup_lines import (
+    STARTUP_ALLOWANCE,
+    is_truncated,
+    named_lines,
+)
 from watchkeeper.domain.rules.watch.commands import RecordCheck
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened
@@ -188,7 +192,7 @@ def test_the_first_line_of_each_text_is_named_in_the_contracts_order() -> None:
 def test_a_log_is_cut_where_it_may_be_longer_than_what_was_read(
     lines: tuple[str, ...], cut: bool
 ) -> None:
-    assert is_cut(lines, 2) is cut
+    assert is_truncated(lines, 2) is cut
 
 
 def _with(command: RecordCheck, observation: Any) -> RecordCheck:

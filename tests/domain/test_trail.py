@@ -9,7 +9,7 @@ from tests.domain.given import History
 from tests.domain.looking import CADENCE
 from tests.domain.samples import START, bar, check_of, contract, half_written, listing
 from watchkeeper.domain.rules import after_check as judging
-from watchkeeper.domain.rules.health.registry import answers_at
+from watchkeeper.domain.rules.health.registry import detector_answers
 from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.watch.check import summarise
 from watchkeeper.domain.run.check_history import RECENT_CHECKS_MAX, past_check, with_checks
@@ -38,7 +38,7 @@ def test_detectors_say_the_same_before_and_after_a_check_is_folded_in(checks: in
     instance = history.run.instances[-1]
     check, answers = summarise(history.run, instance, command)
     after = apply_pending(history.run, [check], command)
-    assert answers_at(after, instance, check, command.now) == answers
+    assert detector_answers(after, instance, check, command.now) == answers
     assert len(after.watch.recent_checks) == min(checks + 1, RECENT_CHECKS_MAX)
 
 
@@ -48,7 +48,7 @@ def test_a_check_asks_its_detectors_once(monkeypatch: pytest.MonkeyPatch) -> Non
     def asked(*_: object) -> None:
         raise AssertionError("the detectors were asked again")
 
-    monkeypatch.setattr(judging, "answers_at", asked)
+    monkeypatch.setattr(judging, "detector_answers", asked)
     history.check(step=300).the(CheckRecorded)
 
 

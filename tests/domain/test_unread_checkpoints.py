@@ -14,7 +14,7 @@ from watchkeeper.domain.rules.watch.handover import packet_of
 from watchkeeper.domain.run.checkpoints import CheckpointRejected, CheckpointValidated
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.launch import LaunchRequested
-from watchkeeper.domain.run.open_questions import is_answered, since_then
+from watchkeeper.domain.run.open_questions import instance_fate, is_answered
 from watchkeeper.domain.run.operator import LineageRejected
 from watchkeeper.domain.run.outbox.effects import Effects
 from watchkeeper.domain.run.outbox.policy import Act, due_acts
@@ -238,7 +238,7 @@ def test_a_question_is_decided_again_once_the_metadata_is_read(
         assert made[-1].resume_step == 1000
         read = "decided again: step-1000 was validated since event"
         assert any(line.startswith(read) for line in made[-1].evidence)
-        assert [since_then(history.run, q) for q in history.run.questions.open.values()] == [
+        assert [instance_fate(history.run, q) for q in history.run.questions.open.values()] == [
             "i1 is to be relaunched"
         ]
         history.relaunch()

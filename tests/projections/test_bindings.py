@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.domain.given import enveloped
 from tests.domain.samples import START, contract, plan, signal
-from watchkeeper.domain.rules.signals.binding import Registry, learn
+from watchkeeper.domain.rules.signals.binding import Registry, evolve_registry
 from watchkeeper.domain.run.ends import RunAbandoned, RunStopped
 from watchkeeper.domain.run.envelope import encode
 from watchkeeper.domain.run.fact import Fact
@@ -107,7 +107,9 @@ def same(one: Registry, other: Registry) -> bool:
 def test_rows_hold_what_learning_every_event_gives(facts: list[tuple[str, Fact]]) -> None:
     every = stored(facts)
     rows = through_json(folded(BINDINGS, {}, every))
-    assert same(registry_of(rows), reduce(learn, (one.event for one in every), Registry()))
+    assert same(
+        registry_of(rows), reduce(evolve_registry, (one.event for one in every), Registry())
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -120,8 +122,8 @@ def test_what_a_row_has_already_may_be_learnt_again(
     place = data.draw(st.integers(0, len(every)))
     newer = data.draw(st.integers(place, len(every)))
     known = registry_of(through_json(folded(BINDINGS, {}, every[:newer])))
-    went_on = reduce(learn, (one.event for one in every[place:]), known)
-    assert same(went_on, reduce(learn, (one.event for one in every), Registry()))
+    went_on = reduce(evolve_registry, (one.event for one in every[place:]), known)
+    assert same(went_on, reduce(evolve_registry, (one.event for one in every), Registry()))
 
 
 @given(histories().filter(bool), st.sampled_from(RUNS))
@@ -134,7 +136,9 @@ def test_a_stream_that_waited_behind_a_parked_event_names_nothing_anew(
     late = [one for one in every if one.stream == f"run/{waits}"]
     others = [one for one in every if one.stream != f"run/{waits}"]
     rows = through_json(folded(BINDINGS, {}, [*others, *late]))
-    assert same(registry_of(rows), reduce(learn, (one.event for one in every), Registry()))
+    assert same(
+        registry_of(rows), reduce(evolve_registry, (one.event for one in every), Registry())
+    )
 
 
 def test_the_version_says_which_topics_were_read() -> None:
@@ -165,5 +169,5 @@ def test_a_root_that_a_run_gives_up_is_again_whose_contract_names_it() -> None:
             ("run/b", names("b", "gs://x/two")),
         ]
     )
-    registry = reduce(learn, (one.event for one in every), Registry())
+    registry = reduce(evolve_registry, (one.event for one in every), Registry())
     assert (registry.roots["gs://x/one"], registry.roots["gs://x/two"]) == ("a", "b")

@@ -12,7 +12,7 @@ from watchkeeper.adapters.checkpoints.sizes import Size, measure
 from watchkeeper.adapters.cli.leaving import json_errors
 from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.reader import known_run, open_reader
-from watchkeeper.domain.rules.ends.recovery import is_good
+from watchkeeper.domain.rules.ends.recovery import is_resumable
 from watchkeeper.domain.rules.health.seen_checkpoints import is_own_checkpoint
 from watchkeeper.domain.run.bad_numbers import bad_from
 from watchkeeper.domain.run.checkpoints import Checkpoint, CheckpointRejected, CheckpointValidated
@@ -83,7 +83,9 @@ def _validated(store: EventStore, run: str) -> dict[str, str]:
 def _restart(run: Run, paths: Sequence[str]) -> str:
     """Return the path that a relaunch would resume from now; empty if there is none."""
     good = [
-        one for one in run.checkpoints.validated.values() if one.path in paths and is_good(run, one)
+        one
+        for one in run.checkpoints.validated.values()
+        if one.path in paths and is_resumable(run, one)
     ]
     return max(good, key=lambda one: one.step).path if good else ""
 

@@ -15,7 +15,7 @@ from watchkeeper.adapters.cli.viewing import views_of
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.pubsub.names import BadName, subscription_names
-from watchkeeper.services.signals.binding_snapshot import Known, known_by
+from watchkeeper.services.signals.binding_snapshot import Known, load_bindings
 from watchkeeper.services.signals.inbound import Inbox, Parse
 
 VARIABLE = "WATCHKEEPER_SIGNALS"
@@ -61,7 +61,7 @@ def inbox_of(session: Session) -> Inbox:
     """Return the inbox for signals of an open home."""
 
     def known() -> Known:
-        return known_by(lambda: views_of(session), session.ledger.store)
+        return load_bindings(lambda: views_of(session), session.ledger.store)
 
     return Inbox(session.ledger, session.recorder, session.home, parser(), known)
 

@@ -44,7 +44,7 @@ from watchkeeper.adapters.store.failures import failure, not_writable
 from watchkeeper.domain.run.envelope import Undecodable, decode
 from watchkeeper.domain.run.outbox.policy import is_public
 from watchkeeper.domain.run.run import Run
-from watchkeeper.domain.run.signal_box import KEPT_MAX
+from watchkeeper.domain.run.unbound_signals import KEPT_MAX
 from watchkeeper.ports.event_store import StoreFailure
 from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.projections.figures import count, elapsed

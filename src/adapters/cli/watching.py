@@ -45,7 +45,7 @@ from watchkeeper.domain.values.basic import CheckpointKind
 from watchkeeper.domain.values.contract.contract import seals_itself
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub
-from watchkeeper.ports.event_store import StoreAway
+from watchkeeper.ports.event_store import StoreUnavailable
 from watchkeeper.projections.figures import count
 from watchkeeper.services.watch.loop import Watcher
 
@@ -130,7 +130,7 @@ def watch(
 def _ended(session: Session, runs: tuple[str, ...]) -> tuple[dict[str, Any], str]:
     try:
         slugs = [slug for slug in session.ledger.slugs() if _is_watched(session, slug, runs)]
-    except StoreAway:
+    except StoreUnavailable:
         # Already reported: the watch ended while it waited for the ledger.
         return {"watched": None}, "the watch has ended: the ledger is unreachable"
     return {"watched": slugs}, f"the watch over {count(len(slugs), 'run')} has ended"

@@ -11,7 +11,7 @@ from watchkeeper.adapters.expected_rules import not_expectable
 from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.judge.contract import an_object, merged_with, split, stated_in
 from watchkeeper.adapters.judge.problems import PROBLEMS_MAX, model_of, problem
-from watchkeeper.domain.rules.whatif.judging import NotJudged, recorded
+from watchkeeper.domain.rules.whatif.judging import NotJudged, run_after
 from watchkeeper.domain.run.envelope import Event, Undecodable, decode
 from watchkeeper.domain.run.registry import type_of
 from watchkeeper.domain.run.run import Run, contract_of
@@ -61,7 +61,7 @@ def after_a_person(run: Run, row: Mapping[str, Any], place: str) -> Run:
     if topic == "run.stop_requested.1" and run.instances:
         filled.setdefault("instance", run.instances[-1].plan.instance)
     try:
-        return recorded(run, _event({**row, "data": filled}, run.version + 1))
+        return run_after(run, _event({**row, "data": filled}, run.version + 1))
     except (Undecodable, NotJudged) as error:
         raise BadLine(f"{place}: {error}") from error
 
@@ -110,7 +110,7 @@ def folded(rows: Sequence[dict[str, Any] | None], given: object) -> Run:
                 if not isinstance(contract, Contract):
                     raise BadLine(problem(place, row.get("topic"), "run.drafted.1 as the first"))
                 run = Run(contract.run)
-            run = recorded(run, event)
+            run = run_after(run, event)
         except (Undecodable, NotJudged) as error:
             raise BadLine(f"{place}: {error}") from error
     assert run is not None, "there is at least one event"

@@ -22,7 +22,7 @@ from watchkeeper.adapters.line_id import ID_EXPECTED, checked_id
 from watchkeeper.domain.rules.whatif.judging import (
     Judged,
     NotJudged,
-    begin,
+    draft_run,
     judge,
     next_instance,
     tracker_id_of,
@@ -96,7 +96,7 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
         run, earlier = folded(rows, line.get("contract")), []
     else:
         first = _with_root([*(row for row in rows if not is_event(row)), seen])
-        run, earlier = begin(contract_for(line.get("contract"), first)), rows
+        run, earlier = draft_run(contract_for(line.get("contract"), first)), rows
     listed: object = None
     for number, row in enumerate(earlier):
         if row is not None and is_event(row):

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from watchkeeper.ports.event_store import StoreAway, StoreFailure
+from watchkeeper.ports.event_store import StoreFailure, StoreUnavailable
 
 _PRIMARY = 0xFF
 """SQLite's extended result codes hold the primary one in their lowest byte."""
@@ -72,7 +72,7 @@ def failure(error: SqliteError, path: Path, doing: str) -> StoreFailure:
     """
     code = primary_code(error)
     advice = (code in _WRITES and not_writable(path)) or _ADVICE.get(code, _OTHERWISE)
-    kind = StoreAway if is_locked(error) else StoreFailure
+    kind = StoreUnavailable if is_locked(error) else StoreFailure
     return kind(f"{path}: {doing} failed: {error}. Nothing was stored. {advice}")
 
 

@@ -186,7 +186,7 @@ def proved_by(
 
     Raises:
         ProcessLost: A process did not answer.
-        StoreCrowded: No process could ask the ledger's server.
+        NoFreeConnection: No process could ask the ledger's server.
         StoreFailure: A process failed on the store.
     """
     done, following = 0, 0

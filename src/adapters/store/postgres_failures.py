@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from watchkeeper.ports.event_store import StoreAway, StoreCrowded, StoreFailure
+from watchkeeper.ports.event_store import NoFreeConnection, StoreFailure, StoreUnavailable
 
 NOTHING_STORED = "Nothing was stored."
 
@@ -88,9 +88,9 @@ def failure(
     # While it connects, who holds a lock restores a ledger, and that is not to be waited for.
     locked = error.sqlstate == _LOCKED and doing != "connect"
     away = locked or (is_lost(error) and (doing != "connect" or advice in _WAIT))
-    kind = StoreAway if away else StoreFailure
+    kind = StoreUnavailable if away else StoreFailure
     if away and advice == _ADVICE["53300"]:
-        kind = StoreCrowded
+        kind = NoFreeConnection
     return kind(f"{where}: {doing} failed: {said}. {outcome} {advice}")
 
 

@@ -23,7 +23,7 @@ from watchkeeper.adapters.store.postgres_guard import Connection, Guard
 from watchkeeper.adapters.store.postgres_names import rows_of
 from watchkeeper.adapters.store.postgres_schema import Marks, marks_of, prepare
 from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
-from watchkeeper.ports.event_store import StoreAway, StoreFailure
+from watchkeeper.ports.event_store import StoreFailure, StoreUnavailable
 
 _Read = TypeVar("_Read")
 
@@ -248,9 +248,9 @@ class Links:
 
     def given_up(self, error: "Unreached", says: str) -> StoreFailure:
         """Return the failure for a caller that waited long enough; the next one does not wait."""
-        away = isinstance(error.__cause__, StoreAway)
+        away = isinstance(error.__cause__, StoreUnavailable)
         self._away = away
-        return StoreAway(says) if away else StoreFailure(says)
+        return StoreUnavailable(says) if away else StoreFailure(says)
 
     def refuse_if_closed(self) -> None:
         """Raise when the store is closed.

@@ -9,7 +9,7 @@ from watchkeeper.adapters.store.postgres_arrays import texts
 from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.adapters.store.postgres_link import Links
 from watchkeeper.adapters.store.postgres_names import Ask, Names, rows_of
-from watchkeeper.ports.event_store import READ_PAGE, Recorded, Skimmed, end_of
+from watchkeeper.ports.event_store import READ_PAGE, EventHeader, Recorded, end_of
 
 # A page is cut in the order of an index, so that the server never reads and sorts the rest of a
 # long stream for it, whatever statistics say, or without any. Names are put in here: see `Names`.
@@ -111,15 +111,17 @@ class PostgresPages:
             for position, stream, version, topic, state, chain in rows
         ]
 
-    def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
+    def skim(
+        self, topics: Collection[str], *, after: int = 0, limit: int = 500
+    ) -> list[EventHeader]:
         """Return the same as `read_all`, with the bytes of events of these topics only."""
         asked = (texts(sorted(topics)), after, limit)
 
-        def page(connection: Connection) -> list[Skimmed]:
+        def page(connection: Connection) -> list[EventHeader]:
             rows = rows_of(connection, _SKIM, asked)
             streams, names = self._names.both(connection, rows)
             return [
-                Skimmed(position, streams[stream], version, names[topic], size, chain, state)
+                EventHeader(position, streams[stream], version, names[topic], size, chain, state)
                 for position, stream, version, topic, size, chain, state in rows
             ]
 

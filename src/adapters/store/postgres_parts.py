@@ -27,7 +27,7 @@ from watchkeeper.adapters.store.postgres_walk import (
     row_problems,
 )
 from watchkeeper.domain.run.chain import Head
-from watchkeeper.ports.event_store import StoreCrowded
+from watchkeeper.ports.event_store import NoFreeConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def prove_ledger(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
     read_names(asking, seen)
     try:
         seen.proved = proved_by(_verify_parts, view, (), parts, seen, jobs)
-    except StoreCrowded:
+    except NoFreeConnection:
         # No further connection is free, so the caller verifies all events over its own.
         jobs.fewer()
 

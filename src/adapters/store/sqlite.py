@@ -18,10 +18,10 @@ from watchkeeper.domain.run.chain import GENESIS, chain_hash
 from watchkeeper.ports.event_store import (
     Append,
     Appended,
+    EventHeader,
     KeyReused,
     KeyRow,
     Recorded,
-    Skimmed,
     StatusRow,
     VersionConflict,
     Write,
@@ -245,12 +245,14 @@ class SqliteStore:
         """Yield the events page by page; see the port."""
         return pages_of(self, stream, after=after)
 
-    def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
+    def skim(
+        self, topics: Collection[str], *, after: int = 0, limit: int = 500
+    ) -> list[EventHeader]:
         """Return the same as `read_all`, with the bytes of events of these topics only."""
         asked = json.dumps(sorted(topics))
         with self.database.reading("read") as connection:
             rows = connection.execute(_SKIM, (asked, after, limit)).fetchall()
-        return list(map(Skimmed._make, rows))
+        return list(map(EventHeader._make, rows))
 
     def head(self, stream: str) -> tuple[int, bytes]:
         """Return a stream's version and chain hash; 0 and 32 zero bytes when it is empty."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from watchkeeper.domain.reading.progress.bare_bars import bars_of, is_loss_alone, read_in
+from watchkeeper.domain.reading.progress.bare_bars import bars_of, is_loss_alone, read_line_or_bar
 from watchkeeper.domain.reading.progress.lines import Line, read_line
 from watchkeeper.domain.reading.progress.progress import (
     Progress,
@@ -15,9 +15,9 @@ from watchkeeper.domain.reading.progress.progress import (
     parse_startup,
     progress_of,
 )
-from watchkeeper.domain.reading.tracebacks import TRACEBACK, ends_in, raised_in
+from watchkeeper.domain.reading.tracebacks import TRACEBACK, raised_in, traceback_ends
 from watchkeeper.domain.reading.tracker_links import parse_tracker_links
-from watchkeeper.domain.reading.triage.announced import is_stopped
+from watchkeeper.domain.reading.triage.announced import ended_by_stop
 from watchkeeper.domain.reading.triage.claiming import claims_in
 from watchkeeper.domain.reading.triage.tail_words import ALARMING, RAISING, STARTING, words_in
 from watchkeeper.domain.values.basic import TERMINAL, ForeignText, Step
@@ -129,7 +129,7 @@ def read_tail(past: Earlier, instance: str, seen: Observation) -> LogTail:
         claims=claims_in(lines),
         raised=raised_in(lines) if traced else None,
         traceback=traced and any(TRACEBACK in line for line in lines),
-        traceback_of_stop=traced and is_stopped(ends_in(lines)),
+        traceback_of_stop=traced and ended_by_stop(traceback_ends(lines)),
         evidence=_evidence(seen, alarms=not words.isdisjoint(ALARMING)),
     )
 
@@ -141,7 +141,7 @@ def _newest(
     for text in reversed(lines):
         progress = parse_progress(text, bars)
         if progress is not None:
-            line = read_in(text, bars)
+            line = read_line_or_bar(text, bars)
             return progress, (line.rate or None) if line is not None else None
     return None, None
 
@@ -164,7 +164,7 @@ def _maxima(lines: tuple[ForeignText, ...], bars: frozenset[Step]) -> Iterator[S
     begins = (_NOT_BEGUN.search(line) for line in unbegun if "-/" in line)
     yield from (int(one["maximum"]) for one in begins if one is not None)
     for line in reversed(lines):
-        read = read_in(line, bars)
+        read = read_line_or_bar(line, bars)
         shown = progress_of(read) if read is not None else None
         if read is None or shown is None or (read.format == "composer" and not shown.maximum):
             continue  # Composer's count is below the line that shows its maximum.
@@ -176,7 +176,7 @@ def _maxima(lines: tuple[ForeignText, ...], bars: frozenset[Step]) -> Iterator[S
 
 def _busy(lines: tuple[ForeignText, ...], bars: frozenset[Step]) -> ForeignText:
     for line in reversed(lines):
-        shown = read_in(line, bars)
+        shown = read_line_or_bar(line, bars)
         if is_loss_alone(shown) or _is_progress(shown):
             return ""
         if _BUSY.search(line) and not _NOT_WORK.search(line):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from watchkeeper.domain.reading.nonfinite_sentences import says_no_number
-from watchkeeper.domain.reading.progress.bare_bars import bars_of, read_in
+from watchkeeper.domain.reading.progress.bare_bars import bars_of, read_line_or_bar
+from watchkeeper.domain.reading.progress.framework_lines import is_evaluation
 from watchkeeper.domain.reading.progress.lines import Line
 from watchkeeper.domain.reading.progress.numbers import NUMBER, number_of
-from watchkeeper.domain.reading.progress.own_forms import evaluates
 from watchkeeper.domain.reading.progress.progress import progress_of
 from watchkeeper.domain.values.causes import CauseClaim
 from watchkeeper.domain.values.earlier import Earlier
@@ -168,7 +168,7 @@ def _shown(
 
 def _line(text: str, bars: frozenset[int]) -> Line | None:
     """Return what a line says about training; `None` for any other line."""
-    line = read_in(text, bars)
+    line = read_line_or_bar(text, bars)
     if line is None or line.loss is None:
         line = _said(text, line) or line or _bare(text)
     return line if line is not None and line.phase == "training" else None
@@ -202,7 +202,7 @@ def _said(text: str, shown: Line | None) -> Line | None:
 
 def _bare(text: str) -> Line | None:
     found = _NO_NUMBER.search(text)
-    if found is None or evaluates(text[: found.start()]):
+    if found is None or is_evaluation(text[: found.start()]):
         return None
     return Line("bare", "training", loss=math.nan)
 

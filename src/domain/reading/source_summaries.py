@@ -157,7 +157,7 @@ def _hosts(hosts: tuple[HostFacts, ...]) -> tuple[HostFacts, ...]:
     return tuple(sorted(hosts, key=order)[:HOSTS_MAX])
 
 
-def waits_again(check: Check) -> bool:
+def lost_all_machines(check: Check) -> bool:
     """Return whether a job in state RUNNING has no machine at all.
 
     An orchestrator that retries by itself may keep a job RUNNING while all of its tasks wait.
@@ -168,9 +168,11 @@ def waits_again(check: Check) -> bool:
     return bool(capacity.wanted) and capacity.granted == 0
 
 
-def waits(check: Check) -> bool:
+def waits_for_machines(check: Check) -> bool:
     """Return whether a job waits for machines, for the first time or again."""
-    return waits_again(check) or (check.job is not None and check.job.state is JobState.PENDING)
+    return lost_all_machines(check) or (
+        check.job is not None and check.job.state is JobState.PENDING
+    )
 
 
 def is_wedged(capacity: CapacityFacts | None) -> bool:
@@ -178,7 +180,7 @@ def is_wedged(capacity: CapacityFacts | None) -> bool:
     return capacity is not None and bool(capacity.unmet) and capacity.provisioning == 0
 
 
-def unmet_words(capacity: CapacityFacts | None) -> str:
+def describe_unmet(capacity: CapacityFacts | None) -> str:
     """Return the demands that nothing serves, for people."""
     return ", ".join(capacity.unmet) if capacity is not None else ""
 
@@ -193,7 +195,7 @@ def capacity_lines(capacity: CapacityFacts | None) -> tuple[str, ...]:
     if capacity.wanted is not None and capacity.granted is not None:
         lines.append(f"{capacity.granted} of {capacity.wanted} granted")
     if capacity.unmet:
-        lines.append(f"nothing serves {unmet_words(capacity)}")
+        lines.append(f"nothing serves {describe_unmet(capacity)}")
     if capacity.provisioning is not None:
         brought = f"{capacity.provisioning} are being brought up"
         lines.append(brought if capacity.provisioning else "nothing is being brought up")

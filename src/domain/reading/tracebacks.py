@@ -14,7 +14,7 @@ from watchkeeper.domain.values.text_evidence import Frame, Raised
 ERROR_MAX = 300
 """Characters kept of a line of a traceback."""
 
-SMALL = frozenset(
+SMALL_ERRORS = frozenset(
     {
         "NameError",
         "UnboundLocalError",
@@ -62,7 +62,7 @@ def raised_in(lines: Iterable[str]) -> Raised | None:
     return found
 
 
-def ends_in(lines: Iterable[str]) -> tuple[str, ...]:
+def traceback_ends(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the last line of each traceback; empty for an incomplete one.
 
     This is strict, since a relaunch may rest on it. A header after unknown words counts as an
@@ -138,13 +138,13 @@ def _raised(kind: str, error: str, frames: Sequence[Frame]) -> Raised | None:
 
 
 def small_bug(found: Raised | None) -> Frame | None:
-    """Return the place of a small code bug: an error of `SMALL`, raised in the run's own code.
+    """Return the place of a small code bug in the run's own code; its kind is in `SMALL_ERRORS`.
 
     Returns:
         None for any other error, for one that a library raised, and for a KeyError whose line does
         not name the key. A person judges what is not obvious.
     """
-    if found is None or found.kind not in SMALL or found.own != found.frame:
+    if found is None or found.kind not in SMALL_ERRORS or found.own != found.frame:
         return None
     key = found.error.partition(":")[2].strip()
     if found.kind == "KeyError" and (not key or key not in _quotes_alike(found.frame.code, key)):
@@ -180,7 +180,7 @@ def _first(path: str, globs: Iterable[str]) -> str:
     return ""
 
 
-def inside(path: str, *roots: str) -> str:
+def repository_path(path: str, *roots: str) -> str:
     """Return a traceback's path relative to the repository, as far as it is known.
 
     Args:
@@ -188,9 +188,9 @@ def inside(path: str, *roots: str) -> str:
         roots: Folders that may be the repository's top; without a match the last three parts of the
             path count, since what lies above them says nothing about the code.
 
-    >>> inside("/app/run/src/grug/report.py", "/app/run")
+    >>> repository_path("/app/run/src/grug/report.py", "/app/run")
     'src/grug/report.py'
-    >>> inside("/home/trainer/x/y/grug/report.py")
+    >>> repository_path("/home/trainer/x/y/grug/report.py")
     'y/grug/report.py'
     """
     for root in roots:

@@ -8,37 +8,37 @@ from typing import TypeGuard
 
 from watchkeeper.domain.reading.named_places import bad_nodes, nodes_of_end
 from watchkeeper.domain.reading.triage.attempt_evidence import attempt_claims, cause_by_demand
-from watchkeeper.domain.reading.triage.classify import classify, witnessed
-from watchkeeper.domain.rules.ends.advised import proposed_with
+from watchkeeper.domain.reading.triage.classify import cause_from_other_sources, classify
+from watchkeeper.domain.rules.ends.advised import proposal_for
 from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.hypotheses import judged_by_end, judged_by_progress
+from watchkeeper.domain.rules.ends.job_retries import retried
 from watchkeeper.domain.rules.ends.live import answer_to
-from watchkeeper.domain.rules.ends.own_tries import retried
 from watchkeeper.domain.rules.ends.recovery import newest_resumable, recover
 from watchkeeper.domain.rules.ends.repeat_failure import charged
-from watchkeeper.domain.rules.ends.resume_proof import resume_shown
+from watchkeeper.domain.rules.ends.resume_proof import resume_events
 from watchkeeper.domain.rules.ends.revision import revised_by_attempts
 from watchkeeper.domain.rules.ends.success import (
-    asked_of_record,
-    asked_of_short_success,
+    alerts_at_success,
     has_reached_the_end,
-    reported_at_success,
+    question_about_record,
+    question_about_short_success,
     verify_end,
     verify_success,
 )
-from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
 from watchkeeper.domain.rules.health.freshness import cleared_by_check
 from watchkeeper.domain.rules.health.identity import announcements
 from watchkeeper.domain.rules.health.registry import (
     FindingChange,
-    answers_at,
-    findings_at,
-    identity_at,
-    lasting_at,
-    numbers_at,
+    detector_answers,
+    finding_changes_at,
+    identity_changes_at,
+    lasting_changes_at,
+    number_changes_at,
 )
 from watchkeeper.domain.rules.health.start import WRONG_STARTS
-from watchkeeper.domain.rules.operator.lost import consent_words
+from watchkeeper.domain.rules.operator.lost import lost_command
 from watchkeeper.domain.rules.operator.planned import acts_over
 from watchkeeper.domain.rules.operator.relaunching import decide_answered, decide_asked
 from watchkeeper.domain.rules.shared.apply_pending import apply_pending
@@ -66,9 +66,9 @@ from watchkeeper.domain.run.open_questions import cleared
 from watchkeeper.domain.run.operator import RelaunchRequested
 from watchkeeper.domain.run.phases import Interrupted
 from watchkeeper.domain.run.queries import (
-    asked_of,
     end_at,
     escalation_of,
+    requested_end,
     source_is_fresh,
     stopping_point,
 )
@@ -88,12 +88,12 @@ from watchkeeper.domain.values.exits import describe_end
 from watchkeeper.domain.values.instance import Instance
 
 
-def verdict(
+def events_after_check(
     run: Run,
     instance: Instance,
     check: CheckRecorded,
     command: Command,
-    answers: tuple[Held, ...] | None = None,
+    answers: tuple[DetectorAnswer, ...] | None = None,
 ) -> list[RunEvent]:
     """Return the events that follow from a check.
 
@@ -114,7 +114,7 @@ def _verdict(
     instance: Instance,
     check: CheckRecorded,
     command: Command,
-    answers: tuple[Held, ...] | None,
+    answers: tuple[DetectorAnswer, ...] | None,
 ) -> list[RunEvent]:
     events: list[RunEvent] = [*_checkpoints(run, check), *announcements(run, check)]
     if isinstance(run.phase, Interrupted):
@@ -126,14 +126,14 @@ def _verdict(
     if job is not None and (job.state in TERMINAL or _given_up(run, check, job)):
         return events + _end(apply_pending(run, events, command), check, job, command)
     if answers is None:
-        answers = answers_at(run, instance, check, command.now)
-    for change in findings_at(run, answers, command.now):
+        answers = detector_answers(run, instance, check, command.now)
+    for change in finding_changes_at(run, answers, command.now):
         # The decision on a finding follows it directly, in history and logbook.
         events.append(change)
         if _needs_notice(change):
             events += _notify(apply_pending(run, events, command), change, check)
     events += judged_by_progress(run, check)
-    events += resume_shown(apply_pending(run, events, command), check)
+    events += resume_events(apply_pending(run, events, command), check)
     after = apply_pending(run, events, command)
     spent = len(charged(after, command.now)[0])
     events += retried(after, instance, check, spent, command.now)
@@ -226,9 +226,9 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     found = attempt_claims(classify(job, check), check, job)
     if run.instances[-1].step_best is None:  # It trained, so it had machines.
         found = cause_by_demand(found, check, job)
-    found = witnessed(found, check, cause_by_witnesses(run, ended_at))
+    found = cause_from_other_sources(found, check, cause_by_witnesses(run, ended_at))
     # A short instance may never have been checked while alive.
-    events += identity_at(run, check, command.now)
+    events += identity_changes_at(run, check, command.now)
     evidence = (*found.evidence, *(text for rule, text in wrong if rule in NUMBERS_WRONG))
     bad = found.cause == "tpu_bad_node"
     events.append(
@@ -256,11 +256,11 @@ def _success(
     run: Run, check: CheckRecorded, ended: InstanceEnded, command: Command
 ) -> list[RunEvent]:
     """Verify a success (R15), and ask about a wrong record or wrong numbers that it leaves open."""
-    answers = answers_at(run, run.instances[-1], check, command.now)
-    events: list[RunEvent] = [*lasting_at(run, answers)]
+    answers = detector_answers(run, run.instances[-1], check, command.now)
+    events: list[RunEvent] = [*lasting_changes_at(run, answers)]
     run = apply_pending(run, events, command)
-    events += reported_at_success(run, check, ended.job)
-    events += asked_of_record(apply_pending(run, events, command), check)
+    events += alerts_at_success(run, check, ended.job)
+    events += question_about_record(apply_pending(run, events, command), check)
     asked = apply_pending(run, events, command)
     return [
         *events,
@@ -272,14 +272,14 @@ def _success(
         ),
         verify_success(check.instance, ended.job),
         RunFinished(instance=check.instance, step=ended.step),
-        *asked_of_short_success(asked, check, ended.job),
+        *question_about_short_success(asked, check, ended.job),
     ]
 
 
 def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tuple[str, str]]:
     """Return rules and texts of wrong numbers, open at the end or opening at the last check."""
-    answers = answers_at(run, run.instances[-1], check, command.now)
-    opened = [one for one in numbers_at(run, answers) if isinstance(one, FindingOpened)]
+    answers = detector_answers(run, run.instances[-1], check, command.now)
+    opened = [one for one in number_changes_at(run, answers) if isinstance(one, FindingOpened)]
     return [
         (found.rule, f"{found.rule} open: {found.summary}")
         for found in (*run.health.findings.values(), *opened)
@@ -302,7 +302,7 @@ def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunE
     return revised + _decide(run, check, evidence, command)
 
 
-def is_over(check: CheckRecorded) -> bool:
+def ended_badly(check: CheckRecorded) -> bool:
     """Say whether the orchestrator says at a check that the instance ended badly."""
     ended = check.job is not None and check.job.state in (JobState.FAILED, JobState.STOPPED)
     return ended and source_is_fresh(check, "orchestrator")
@@ -315,7 +315,7 @@ def _decide_on_validated(run: Run, check: CheckRecorded, command: Command) -> li
     otherwise all rules run again. Nothing is decided until the orchestrator reports the end again.
     """
     chosen = newest_resumable(run, check) if source_is_fresh(check, "checkpoints") else None
-    if chosen is None or chosen not in validated_since_asked(run) or not is_over(check):
+    if chosen is None or chosen not in validated_since_asked(run) or not ended_badly(check):
         return []
     asked = decide_answered(run)
     if asked is not None:
@@ -337,7 +337,7 @@ def _decide(
     decision = recover(Case(run, run.ends.failures[-1], evidence, check, command.now))
     if decision is None:
         return []
-    return [decision, *escalation_of(run, decision), *proposed_with(run, decision)]
+    return [decision, *escalation_of(run, decision), *proposal_for(run, decision)]
 
 
 def _as_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
@@ -345,7 +345,7 @@ def _as_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
 
     A relaunch at the final step could only train beyond it, so the end is verified instead.
     """
-    if isinstance(asked_of(run), RelaunchRequested):
+    if isinstance(requested_end(run), RelaunchRequested):
         verified = _verified_at_the_end(run, check)
         if verified:
             return verified
@@ -378,7 +378,7 @@ def _ask(
     if ends:
         asks = f"{summary}. Nothing was done; {_end_it(run)}?"
     if finding.kind == UNACCOUNTED:
-        asks = f"{summary}. Nothing was done; {consent_words(run)}; or {_end_it(run)} for good"
+        asks = f"{summary}. Nothing was done; {lost_command(run)}; or {_end_it(run)} for good"
     question = EscalationRaised(
         question=f"q-{run.questions.raised + 1}",
         rule=rule,

@@ -5,18 +5,18 @@ The functions are pure: the command carries the time.
 
 from typing import assert_never
 
-from watchkeeper.domain.rules.after_check import verdict
-from watchkeeper.domain.rules.ends.advised import consent_behind
+from watchkeeper.domain.rules.after_check import events_after_check
+from watchkeeper.domain.rules.ends.advised import consent_used_by
 from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.commands import ReportFix, Revise, SuggestCause
 from watchkeeper.domain.rules.ends.fixing import report_fix
 from watchkeeper.domain.rules.ends.recovery import (
-    by_consent,
+    attributed_to_consent,
     relaunch_on_answer,
     relaunch_what_never_ran,
 )
 from watchkeeper.domain.rules.ends.revision import receive_and_revise, revise, suggest
-from watchkeeper.domain.rules.ends.success import passed_by_seal
+from watchkeeper.domain.rules.ends.success import cleared_by_seal
 from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
 from watchkeeper.domain.rules.health.freshness import report_stale
 from watchkeeper.domain.rules.launch.adopting import adopt
@@ -62,11 +62,16 @@ from watchkeeper.domain.rules.operator.relaunching import (
 from watchkeeper.domain.rules.operator.superseding import name_ancestor, supersede
 from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose, Revoke, Waive
 from watchkeeper.domain.rules.permits.guarded import GuardedAction
-from watchkeeper.domain.rules.permits.permissions import not_a_human, permission, permit, reason_of
+from watchkeeper.domain.rules.permits.permissions import (
+    decide_permission,
+    permit,
+    reason_of,
+    refuse_non_human,
+)
 from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifyMilestone, VerifySeal
 from watchkeeper.domain.rules.seal.findings import artefacts_at_seal
 from watchkeeper.domain.rules.seal.milestone import verify_milestone
-from watchkeeper.domain.rules.seal.seal import leave_to_seal, missing_for_seal, seal_of
+from watchkeeper.domain.rules.seal.seal import missing_for_seal, permission_to_seal, seal_of
 from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
@@ -157,7 +162,7 @@ def decide(run: Run, command: RunCommand) -> Outcome:
         case CompleteSeal():
             return _complete_seal(run, command)
         case Propose() | GiveConsent() | Waive() | Revoke():
-            return permission(run, command)
+            return decide_permission(run, command)
         case ReceiveSignal():
             return receive_and_revise(run, command)
         case _:
@@ -228,7 +233,7 @@ def _people(
             return _stop(run, command)
         case Abandon():
             if command.actor.kind != "human":
-                return not_a_human(run, command)
+                return refuse_non_human(run, command)
             return [RunAbandoned(reason=command.reason)]
         case _:
             assert_never(command)
@@ -249,7 +254,7 @@ def _take_watch(run: Run, command: TakeWatch) -> Outcome:
         who = f"{watch.holder.principal}@{watch.holder.host}, lease until {until:%H:%M:%S %Z}"
         return Refused(Refusal.WATCH_HELD, who)
     if command.force and command.actor.kind == "agent":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     kept = refuses_taking(watch, command)
     if kept is not None:
         return kept
@@ -275,7 +280,8 @@ def _check(run: Run, command: RecordCheck) -> Outcome:
         return Refused(Refusal.WRONG_INSTANCE, command.observation.instance)
     check, answers = summarise(run, instance, command)
     after = apply_pending(run, [check], command)
-    return [check, *verdict(after, instance, check, command, answers), *_history_limit(run)]
+    follow = events_after_check(after, instance, check, command, answers)
+    return [check, *follow, *_history_limit(run)]
 
 
 def _history_limit(run: Run) -> list[HistoryLimitPassed]:
@@ -292,7 +298,7 @@ def _history_limit(run: Run) -> list[HistoryLimitPassed]:
 def _no_answer(run: Run, command: TakeQuestion | AnswerQuestion) -> Refused | None:
     """Refuse an actor who is no human, and a question that is not open."""
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     if command.question not in run.questions.open:
         by = run.questions.resolved_by.get(command.question)
         at = f", closed by event {by}" if by else ""
@@ -322,16 +328,16 @@ def _answer(run: Run, command: AnswerQuestion) -> Outcome:
     after = apply_pending(run, [taken], command)
     case = Case(after, run.ends.failures[-1], (), run.watch.last_check.event, command.now)
     decision = relaunch_on_answer(case, command.question)
-    used = consent_behind(after, command.now)
+    used = consent_used_by(after, command.now)
     if decision.action is Action.RELAUNCH and used:
-        decision = by_consent(decision, after, used[0])
+        decision = attributed_to_consent(decision, after, used[0])
     return [taken, *used, decision, *escalation_of(after, decision)]
 
 
 def _stop(run: Run, command: Stop) -> Outcome:
     if not isinstance(run.phase, Launching | Stabilizing | Running):
         if command.actor.kind != "human":
-            return not_a_human(run, command)
+            return refuse_non_human(run, command)
         return [RunStopped(reason=command.reason)]
     instance = run.phase.plan.instance
     # A second stop after the job was lost ends the instance on the human's request.
@@ -370,7 +376,7 @@ def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
     if command.facts.observation.instance != plan.instance:
         return Refused(Refusal.WRONG_INSTANCE, command.facts.observation.instance)
     missing = missing_for_seal(run, command.facts)
-    leave = leave_to_seal(run, missing, command)
+    leave = permission_to_seal(run, missing, command)
     if isinstance(leave, Refused):
         return leave
     if leave.unwaived:
@@ -379,7 +385,7 @@ def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
         same = blocked.missing == run.seal.missing
         found = artefacts_at_seal(run, blocked, command.now)
         return [*found] if same else [blocked, *found]
-    found = [*artefacts_at_seal(run, None, command.now), *passed_by_seal(run)]
+    found = [*artefacts_at_seal(run, None, command.now), *cleared_by_seal(run)]
     # The act directly follows the consent that it uses.
     return [*found, *leave.events, seal_of(run, command.facts, leave.waived)]
 

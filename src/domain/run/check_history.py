@@ -29,7 +29,7 @@ def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
         instance=check.instance,
         listed=is_listed(check),
         incomplete=tuple([one.path for one in half]) if half else (),
-        left=left_by(check),
+        left=checkpoints_left(check),
         new_steps=tuple([one.step for one in new]) if new else (),
         capacity=check.capacity,
         step=check.progress.step if check.progress is not None else None,
@@ -162,7 +162,7 @@ def _is_tracked(check: CheckRecorded) -> bool:
     return False
 
 
-def left_by(check: CheckRecorded) -> int:
+def checkpoints_left(check: CheckRecorded) -> int:
     """Count the complete checkpoints, and the one being written, which also counts."""
     left, half = len(check.checkpoints_complete), check.checkpoints_incomplete
     if not half:

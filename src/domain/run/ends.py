@@ -288,7 +288,7 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
-class Stake:
+class RelaunchTest:
     """What the newest relaunch tests.
 
     Attributes:
@@ -318,7 +318,7 @@ class Judgement:
     """
 
     decided: int = 0
-    stake: Stake | None = None
+    stake: RelaunchTest | None = None
     resumed: str = ""
     high_water: int | None = None
     proof: str = ""
@@ -358,7 +358,7 @@ RECOVERING = "recovering"
 NOT_RECOVERED = "not recovered"
 
 
-def words_of_proof(proof: str, step: int | None) -> str:
+def describe_open_proof(proof: str, step: int | None) -> str:
     """Return what a verdict on a resume leaves open; empty for nothing.
 
     Args:

@@ -54,7 +54,7 @@ LOG_SIGNATURE = "log_signature"
 """H13's kind; its `about` holds the classes that it named, separated by commas."""
 
 
-TELLING = frozenset[str]().union(*DUE_BEFORE.values())
+ALERTING = frozenset[str]().union(*DUE_BEFORE.values())
 """All kinds that count."""
 
 

@@ -62,7 +62,7 @@ def asked_again(run: Run, kind: str) -> Run:
     return replace(run, questions=replace(run.questions, acknowledged=left))
 
 
-def answered_by_clearing(run: Run, kind: str, at: datetime) -> Run:
+def with_finding_cleared(run: Run, kind: str, at: datetime) -> Run:
     """Return a run whose finding was cleared; older releases left the questions about it open."""
     run = asked_again(run, kind)
     about = [
@@ -96,7 +96,7 @@ def is_answered(run: Run, question: Question) -> bool:
     return question.instance not in ("", newest)
 
 
-def what_asks(run: Run, question: Question) -> str:
+def question_text(run: Run, question: Question) -> str:
     """Return what a question asks; if events answered it, only its subject."""
     if not is_answered(run, question):
         return question.asks
@@ -109,7 +109,7 @@ def what_asks(run: Run, question: Question) -> str:
     return asked
 
 
-def since_then(run: Run, question: Question) -> str:
+def instance_fate(run: Run, question: Question) -> str:
     """Return the fate of the instance that a question was about, and what runs now.
 
     Returns:
@@ -130,14 +130,14 @@ def answer_of(run: Run, question: Question) -> str:
         return ""
     at = question.cleared_at
     cleared = f"cleared {at.astimezone(UTC):%Y-%m-%d %H:%M UTC}" if at is not None else ""
-    answers = "; ".join(part for part in (cleared, since_then(run, question)) if part)
+    answers = "; ".join(part for part in (cleared, instance_fate(run, question)) if part)
     close = f'close it with `watchkeeper answer {run.slug} {question.name} leave --note "..."`'
     return f"answered by events: {answers}; {close}"
 
 
 def describe_question(run: Run, question: Question) -> str:
     """Return a question in one line, with its name and its rule."""
-    words = f"{question.name} ({question.rule}): {what_asks(run, question)}"
+    words = f"{question.name} ({question.rule}): {question_text(run, question)}"
     answer = answer_of(run, question)
     return f"{words}; {answer}" if answer else words
 

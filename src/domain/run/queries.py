@@ -42,7 +42,7 @@ def health_now(run: Run) -> Health:
     healthy before its resume is proven, whatever the previous instance's health.
     """
     if run.health.verdict is not Health.HEALTHY or not isinstance(run.phase, _LIVE):
-        return Health.DEGRADED if is_belied(run) else run.health.verdict
+        return Health.DEGRADED if is_contradicted(run) else run.health.verdict
     proof = run.ends.judgement.proof
     return Health.HEALTHY if is_recovered(run.ends.judgement) else unproven_health(proof)
 
@@ -75,7 +75,7 @@ def is_recovering(run: Run) -> bool:
     return live and due and run.health.verdict is Health.UNKNOWN and not run.health.findings
 
 
-def is_belied(run: Run) -> bool:
+def is_contradicted(run: Run) -> bool:
     """Return whether a finding opened since contradicts the newest check's health."""
     return run.health.verdict is Health.HEALTHY and MISSING_ARTEFACTS in run.health.findings
 
@@ -140,7 +140,7 @@ def end_at(run: Run, point: str, check: CheckRecorded) -> list[RunEvent]:
     ]
 
 
-def sooner(contract: Contract, due: datetime, now: datetime) -> datetime:
+def due_before_stop(contract: Contract, due: datetime, now: datetime) -> datetime:
     """Return when the next check falls due, no later than a stopping time that is still ahead."""
     at = contract.stopping.at
     if at is None or not now < at < due:
@@ -158,12 +158,12 @@ def acts_at(run: Run, at: datetime) -> list[PlannedActAnnounced]:
     return [act for act in run.operator.acts.values() if act.starts_at <= at < act.ends_at]
 
 
-def expecting(run: Run, rule: str, at: datetime) -> PlannedActAnnounced | None:
+def act_expecting(run: Run, rule: str, at: datetime) -> PlannedActAnnounced | None:
     """Return the act that expects a rule's findings at a time, or `None`."""
     return next((act for act in acts_at(run, at) if rule in act.expects), None)
 
 
-def holding(run: Run, times: Iterable[datetime | None]) -> PlannedActAnnounced | None:
+def act_around(run: Run, times: Iterable[datetime | None]) -> PlannedActAnnounced | None:
     """Return the act in whose window an end is expected at one of these times."""
     for at in times:
         found = [act for act in acts_at(run, at) if act.kind in HOLDING] if at is not None else []
@@ -184,7 +184,7 @@ def source_is_fresh(check: CheckRecorded, source: str) -> bool:
     return any(r.source == source and r.state is SourceState.FRESH for r in check.readings)
 
 
-def asked_of(run: Run) -> RelaunchRequested | RollbackApproved | None:
+def requested_end(run: Run) -> RelaunchRequested | RollbackApproved | None:
     """Return what a human requested for the newest instance; `None` if done or nothing."""
     asked = run.operator.requested
     newest = run.instances[-1].plan.instance if run.instances else ""

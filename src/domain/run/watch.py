@@ -261,7 +261,7 @@ class WatchState:
     history_limit: Limit | None = None
 
 
-def with_owner(
+def with_holder(
     watch: WatchState,
     *,
     token: int,

@@ -1,7 +1,6 @@
 """How messages from outside read."""
 
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.signal_box import signal_name
 from watchkeeper.domain.run.signals import (
     MessageQuarantined,
     QuarantineReplayed,
@@ -11,6 +10,7 @@ from watchkeeper.domain.run.signals import (
     SignalReceived,
     SignalsDismissed,
 )
+from watchkeeper.domain.run.unbound_signals import signal_name
 from watchkeeper.domain.values.observation.signals import NOTABLE, Signal
 from watchkeeper.projections.describe.description import (
     Description,

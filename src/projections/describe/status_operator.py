@@ -3,13 +3,13 @@
 A row without them is unchanged, so rows of older ledgers still equal their rebuild.
 """
 
-from watchkeeper.domain.run.ends import words_of_proof
+from watchkeeper.domain.run.ends import describe_open_proof
 from watchkeeper.domain.run.phases import Interrupted, Running, Stabilizing, Superseded
-from watchkeeper.domain.run.queries import asked_of, describe_act
+from watchkeeper.domain.run.queries import describe_act, requested_end
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.contract.plan import short
 from watchkeeper.projections.quoting import cut
-from watchkeeper.projections.status.rows import KeeperRow, RollbackRow, RunRow
+from watchkeeper.projections.status.rows import MonitorAccuracyRow, RollbackRow, RunRow
 
 _TEXT_MAX = 300
 """Characters kept of a sentence; the event has the whole one."""
@@ -26,7 +26,7 @@ def with_operator(row: RunRow, run: Run) -> RunRow:
         row["declined_because"] = cut(run.contract.watch.declined, _TEXT_MAX)
     if operator.acts:
         row["planned"] = [cut(describe_act(act), _TEXT_MAX) for act in operator.acts.values()]
-    asked = asked_of(run)
+    asked = requested_end(run)
     if asked is not None and isinstance(run.phase, Stabilizing | Running | Interrupted):
         what = "relaunch" if asked.topic.startswith("run.relaunch") else "rollback"
         row["asked"] = cut(f"{what}: {asked.reason}", _TEXT_MAX)
@@ -43,7 +43,7 @@ def with_operator(row: RunRow, run: Run) -> RunRow:
         row["resume"] = resume
     counts = run.watch.monitor_accuracy
     if counts.causes or counts.restarts or counts.alarms or counts.pages:
-        row["keeper"] = KeeperRow(
+        row["keeper"] = MonitorAccuracyRow(
             causes=[counts.causes, counts.causes_wrong],
             restarts=[counts.restarts, counts.restarts_false],
             alarms=[counts.alarms, counts.alarms_missed],
@@ -59,4 +59,4 @@ def _resume(run: Run) -> str:
     if plan is None or known.resumed != plan.instance:
         return ""
     live = isinstance(run.phase, Stabilizing | Running)
-    return words_of_proof(known.proof, plan.resume_step) if live else ""
+    return describe_open_proof(known.proof, plan.resume_step) if live else ""

@@ -12,7 +12,10 @@ from typing import Any, Protocol, cast
 from watchkeeper.projections.figures import count, elapsed, time_of
 from watchkeeper.projections.quoting import one_line
 from watchkeeper.projections.status.live_row import live_rows
-from watchkeeper.projections.status.monitor_accuracy import fleet_keeper, keeper_document
+from watchkeeper.projections.status.monitor_accuracy import (
+    fleet_monitor_accuracy,
+    monitor_accuracy_document,
+)
 from watchkeeper.projections.status.rows import SHAPE, EffectsRow, OutboxRow, QuestionRow, RunRow
 
 _STALE_CADENCES = 2
@@ -167,7 +170,7 @@ def document(seen: Fleet) -> dict[str, Any]:
     return {
         "checked_at": seen.checked_at.isoformat() if seen.checked_at is not None else None,
         "runs": [run_document(view) for view in seen.runs],
-        "keeper": fleet_keeper(view.row for view in seen.runs),
+        "keeper": fleet_monitor_accuracy(view.row for view in seen.runs),
     }
 
 
@@ -183,7 +186,7 @@ def run_document(view: View) -> dict[str, Any]:
         for need in view.needs
     ]
     row: dict[str, Any] = dict(view.row) if view.row is not None else {}
-    if view.row is not None and (accuracy := keeper_document(view.row)):
+    if view.row is not None and (accuracy := monitor_accuracy_document(view.row)):
         row["keeper"] = accuracy
     return {
         **row,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from watchkeeper.projections.figures import count
-from watchkeeper.projections.status.rows import KeeperRow, RunRow
+from watchkeeper.projections.status.rows import MonitorAccuracyRow, RunRow
 
 _Kind = Literal["causes", "restarts", "alarms", "pages"]
 _KINDS: tuple[_Kind, ...] = get_args(_Kind)
@@ -23,14 +23,14 @@ _WORDS: Mapping[_Kind, str] = {
 }
 
 
-def keeper_document(row: RunRow) -> dict[str, Any]:
+def monitor_accuracy_document(row: RunRow) -> dict[str, Any]:
     """Return the monitor's own errors for one run, for programs; empty if unknown."""
     counts = _counts(row)
     # Only counts are stored, so that a row of an older ledger still equals its rebuild.
     return {} if counts is None else {**counts, "rates": rates_of(counts)}
 
 
-def fleet_keeper(rows: Iterable[RunRow | None]) -> dict[str, Any]:
+def fleet_monitor_accuracy(rows: Iterable[RunRow | None]) -> dict[str, Any]:
     """Return the sums over all runs, for programs, with the number of runs.
 
     Args:
@@ -41,7 +41,7 @@ def fleet_keeper(rows: Iterable[RunRow | None]) -> dict[str, Any]:
     return {"runs": len(known), **summed, "rates": rates_of(summed)}
 
 
-def keeper_words(rows: Iterable[RunRow | None], *, zeros: bool) -> str:
+def monitor_accuracy_words(rows: Iterable[RunRow | None], *, zeros: bool) -> str:
     """Say in one line how often the monitor was wrong and in how many cases.
 
     Args:
@@ -81,7 +81,7 @@ def _known(rows: Iterable[RunRow | None]) -> tuple[list[_Counts], int]:
 def _counts(row: RunRow) -> _Counts | None:
     if row["unreadable"]:
         return None  # Its row equals an empty run's row: nothing was counted, not even zeros.
-    counts: KeeperRow | None = row.get("keeper")
+    counts: MonitorAccuracyRow | None = row.get("keeper")
     # Nothing was judged: the row then has no counts.
     return {kind: counts[kind] if counts is not None else [0, 0] for kind in _KINDS}
 

@@ -95,7 +95,7 @@ class RollbackRow(TypedDict):
     step: int
 
 
-class KeeperRow(TypedDict):
+class MonitorAccuracyRow(TypedDict):
     """How often the monitor judged a run, and how often it was wrong; lower bounds.
 
     Attributes:
@@ -201,7 +201,7 @@ class RunRow(TypedDict):
     successor: NotRequired[str]
     seal_waivable: NotRequired[list[str]]
     eta: NotRequired[list[str]]
-    keeper: NotRequired[KeeperRow]
+    keeper: NotRequired[MonitorAccuracyRow]
     resume: NotRequired[str]
 
 

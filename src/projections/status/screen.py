@@ -21,7 +21,7 @@ from watchkeeper.projections.status.fleet import (
     troubles,
     when,
 )
-from watchkeeper.projections.status.monitor_accuracy import keeper_words
+from watchkeeper.projections.status.monitor_accuracy import monitor_accuracy_words
 from watchkeeper.projections.status.rows import (
     BUFFERED_STATE,
     SETTLED,
@@ -253,7 +253,7 @@ def _footer(seen: Fleet, width: int, everything: bool) -> list[str]:
         parts.append(f"SOURCES  {troubles or answer}.")
     again = f", {seen.retried} tried again" if seen.retried else ""
     accuracy = textwrap.wrap(
-        keeper_words((view.row for view in seen.runs), zeros=everything),
+        monitor_accuracy_words((view.row for view in seen.runs), zeros=everything),
         max(width, _WRAPPED_MIN),
         initial_indent="MONITOR  ",
         subsequent_indent="         ",
@@ -299,7 +299,7 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
         ("seal", row["tag"] and f"{row['tag']} on {row['commit'][:8]}"),
         *(("milestone", tag) for tag in row.get("milestones", [])),
         ("lineage", " -> ".join(view.lineage)),
-        ("monitor", keeper_words([row], zeros=False)),
+        ("monitor", monitor_accuracy_words([row], zeros=False)),
         ("reason", one_line(row["reason"])),
     ]
     effects = view.effects

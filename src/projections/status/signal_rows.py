@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.signal_box import SignalBox, signal_name
 from watchkeeper.domain.run.signals import SignalCameLate, SignalReceived
+from watchkeeper.domain.run.unbound_signals import UnboundSignals, signal_name
 from watchkeeper.domain.values.observation.signals import Signal
 
 Row = dict[str, object]
@@ -26,7 +26,7 @@ def short_name(name: str) -> str:
     return f"s-{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}"
 
 
-def meant(box: SignalBox, text: str) -> list[str]:
+def meant(box: UnboundSignals, text: str) -> list[str]:
     """Return the names of kept signals that match a full or short name."""
     if text in box.kept:
         return [text]
@@ -61,7 +61,7 @@ def newest(rows: Sequence[Row], last: int) -> list[Row]:
     return sorted(rows, key=_recorded)[-last:]
 
 
-def kept_rows(box: SignalBox) -> list[Row]:
+def kept_rows(box: UnboundSignals) -> list[Row]:
     """Return a row for each unassigned signal, oldest first."""
     return [
         {
@@ -75,7 +75,7 @@ def kept_rows(box: SignalBox) -> list[Row]:
     ]
 
 
-def quarantine_rows(box: SignalBox) -> list[Row]:
+def quarantine_rows(box: UnboundSignals) -> list[Row]:
     """Return a row for each unreadable message, oldest first."""
     return [
         {

@@ -11,7 +11,7 @@ from watchkeeper.domain.rules.watch.handover import tracker_url_of
 from watchkeeper.domain.run.check_history import expected_end
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.health import FindingOpened
-from watchkeeper.domain.run.open_questions import is_answered, since_then, what_asks
+from watchkeeper.domain.run.open_questions import instance_fate, is_answered, question_text
 from watchkeeper.domain.run.outbox.effects import Effects
 from watchkeeper.domain.run.outbox.outbox import state_of
 from watchkeeper.domain.run.phases import (
@@ -166,11 +166,11 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
 
 
 def _question(run: Run, question: Question) -> QuestionRow:
-    asks = cut(what_asks(run, question), _TEXT_MAX)
+    asks = cut(question_text(run, question), _TEXT_MAX)
     since = _iso(question.raised_at)
     row = QuestionRow(name=question.name, rule=question.rule, asks=asks, since=since)
     if is_answered(run, question):
-        row["answered"] = since_then(run, question)
+        row["answered"] = instance_fate(run, question)
     if question.cleared_at is not None:
         row["cleared"] = _iso(question.cleared_at)
     if question.taken_at is not None:

@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from watchkeeper.domain.rules.signals.binding import (
-    TEACHERS,
+    BINDING_EVENTS,
     Anchor,
     Place,
     Registry,
-    lesson_of,
-    meeting,
-    remembered,
+    binding_facts_of,
+    meetings_in,
+    with_meeting,
 )
 from watchkeeper.domain.run.registry import UPCASTS
 from watchkeeper.projections.views.view import Projection, Row, Seen
 
-TOPICS = frozenset(fact.topic for fact in TEACHERS) | frozenset(UPCASTS)
+TOPICS = frozenset(fact.topic for fact in BINDING_EVENTS) | frozenset(UPCASTS)
 """Only these topics are decoded. If they change, the version must change too, so that skipped
 events are read again."""
 
@@ -30,22 +30,22 @@ _ANCHOR, _PLACE, _MET, _OVER = "anchor", "place", "met", "over"
 def _keys(seen: Seen) -> Sequence[str]:
     if seen.topic not in TOPICS:
         return ()
-    lesson = lesson_of(seen.event)
+    lesson = binding_facts_of(seen.event)
     keys = [f"{_ANCHOR} {clue}" for clue in lesson.anchors]
     keys += [f"{_PLACE} {lesson.placed}"] if lesson.placed else []
-    keys += [f"{_MET} {clue}" for clue in meeting(lesson)]
+    keys += [f"{_MET} {clue}" for clue in meetings_in(lesson)]
     keys += [f"{_OVER} {lesson.over}"] if lesson.over else []
     return keys
 
 
 def _fold(key: str, row: Row | None, seen: Seen) -> Row:
-    lesson = lesson_of(seen.event)
+    lesson = binding_facts_of(seen.event)
     kind, _, name = key.partition(" ")
     if kind == _OVER:
         return {}
     if kind == _MET:
         known = _meetings(row or {})
-        after = remembered(known, meeting(lesson)[name])
+        after = with_meeting(known, meetings_in(lesson)[name])
         return {other: at.isoformat() for other, at in after.items()}
     if row is not None and row["at"] > seen.position:
         return row  # The event waited behind a parked one, and a newer event was folded meanwhile.

@@ -16,11 +16,11 @@ from typing import Self
 from watchkeeper.ports.event_store import (
     Append,
     Appended,
+    EventHeader,
     EventStore,
     KeyReused,
     KeyRow,
     Recorded,
-    Skimmed,
     StatusRow,
     StoreFailure,
     VersionConflict,
@@ -268,7 +268,9 @@ class Committer:
         """Yield what is stored page by page; see the port."""
         return self._store.pages(stream, after=after)
 
-    def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
+    def skim(
+        self, topics: Collection[str], *, after: int = 0, limit: int = 500
+    ) -> list[EventHeader]:
         """Return the same page as `read_all`, but load bytes only for these topics."""
         return self._store.skim(topics, after=after, limit=limit)
 

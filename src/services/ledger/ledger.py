@@ -18,7 +18,7 @@ from watchkeeper.domain.rules.launch.roots import (
 from watchkeeper.domain.rules.permits.commands import PeopleCommand
 from watchkeeper.domain.rules.permits.standing_waivers import (
     PEOPLE,
-    People,
+    PeopleState,
     decide_people,
     evolve_people,
 )
@@ -30,8 +30,8 @@ from watchkeeper.domain.run.evolve.evolve import evolve
 from watchkeeper.domain.run.launch import LaunchRequested
 from watchkeeper.domain.run.outbox.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.run.run import Run, Unreadable
-from watchkeeper.domain.run.signal_box import SIGNALS, SignalBox
 from watchkeeper.domain.run.signals import SignalBoxEvent
+from watchkeeper.domain.run.unbound_signals import SIGNALS, UnboundSignals
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 from watchkeeper.ports.event_store import Appended, EventStore, VersionConflict, Write
@@ -91,9 +91,9 @@ class Ledger(LedgerReader):
             self._roots = roots
         return roots
 
-    def people(self) -> People:
+    def people(self) -> PeopleState:
         """Return the state that applies to all runs: the standing waivers."""
-        people = People()
+        people = PeopleState()
         for event in self._events(PEOPLE):
             people = evolve_people(people, event)
         return people
@@ -174,7 +174,7 @@ class Ledger(LedgerReader):
 
     def record_box(
         self,
-        decide_box: Callable[[SignalBox], Sequence[SignalBoxEvent]],
+        decide_box: Callable[[UnboundSignals], Sequence[SignalBoxEvent]],
         actor: Actor,
         *,
         key: str | None = None,

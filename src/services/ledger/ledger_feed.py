@@ -10,7 +10,7 @@ from typing import cast
 
 from eventsourcing.persistence import ApplicationRecorder, Notification, PersistenceError
 
-from watchkeeper.ports.event_store import EventStore, StoreAway, StoreFailure
+from watchkeeper.ports.event_store import EventStore, StoreFailure, StoreUnavailable
 
 PAGE = 500
 """Events in a page. This number needs few reads and little memory."""
@@ -102,7 +102,9 @@ def select(
         )
     except PersistenceError as error:
         # Our callers do not know the library's errors. The message is the store's own.
-        error_class = StoreAway if isinstance(error.__cause__, StoreAway) else StoreFailure
+        error_class = (
+            StoreUnavailable if isinstance(error.__cause__, StoreUnavailable) else StoreFailure
+        )
         raise error_class(str(error)) from error
     # Every recorder of a ledger returns `LedgerNotification`s.
     return cast(Sequence[LedgerNotification], found)

@@ -5,7 +5,7 @@ from threading import Lock
 from watchkeeper.domain.run.envelope import Event, decode
 from watchkeeper.domain.run.outbox.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.run.run import Run, Unreadable
-from watchkeeper.domain.run.signal_box import SIGNALS, SignalBox, evolve_box
+from watchkeeper.domain.run.unbound_signals import SIGNALS, UnboundSignals, evolve_unbound
 from watchkeeper.ports.event_store import EventStore
 from watchkeeper.services.ledger.fast_fold import fold_history
 from watchkeeper.services.ledger.state_cache import STATES_MAX, StateCache
@@ -24,7 +24,7 @@ class LedgerReader:
         self.store = store
         self._runs: StateCache[Run | Unreadable] = StateCache(states_max)
         self._effects: StateCache[Effects] = StateCache(states_max)
-        self._box = SignalBox()
+        self._box = UnboundSignals()
         self._lock = Lock()
 
     def slugs(self) -> list[str]:
@@ -72,14 +72,14 @@ class LedgerReader:
         [recorded] = self.store.read(run_stream(slug), after=version - 1, limit=1)
         return f"{recorded.version} sha256:{recorded.hash.hex()}"
 
-    def box(self) -> SignalBox:
+    def box(self) -> UnboundSignals:
         """Return the signals that are in no run's history."""
         with self._lock:
             box = self._box
         events = self._events(SIGNALS, after=box.version)
         if not events:
             return box
-        box = evolve_box(box, events)
+        box = evolve_unbound(box, events)
         with self._lock:
             if box.version > self._box.version:
                 self._box = box

@@ -9,7 +9,7 @@ from datetime import timedelta
 from threading import Event as Signal
 
 from watchkeeper import clock
-from watchkeeper.ports.event_store import EventStore, StoreAway
+from watchkeeper.ports.event_store import EventStore, StoreUnavailable
 from watchkeeper.projections.figures import elapsed
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ LOOK_EVERY = timedelta(milliseconds=100)
 """How long a stop of the process may be delayed."""
 
 
-def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
+def wait_until_back(store: EventStore, stop: Signal, error: StoreUnavailable) -> bool:
     """Wait until a ledger is back; False if the process stops first.
 
     Args:
@@ -46,7 +46,7 @@ def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
             store.newest()
             # A locked file can still be read, so an empty append tests writing as well.
             store.append([])
-        except StoreAway as still_away:
+        except StoreUnavailable as still_away:
             if next_report.expired():
                 duration = elapsed(since.elapsed())
                 log.warning("the ledger is still away, for %s: %s", duration, still_away)

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from watchkeeper.domain.rules.launch.roots import ROOTS, Roots, evolve_roots
-from watchkeeper.domain.rules.permits.standing_waivers import PEOPLE, People, evolve_people
+from watchkeeper.domain.rules.permits.standing_waivers import PEOPLE, PeopleState, evolve_people
 from watchkeeper.domain.run.envelope import Event, Undecodable, decode
 from watchkeeper.domain.run.evolve.evolve import fold
 from watchkeeper.domain.run.outbox.effects import Effects, effects_stream, evolve_effects
@@ -214,7 +214,7 @@ def _shared(store: EventStore, report: Report) -> None:
             roots = evolve_roots(roots, event)
     except Undecodable as error:
         _unreadable(Problem(Kind.SHARED_UNREADABLE, what="roots", detail=str(error)), report)
-    people = People()
+    people = PeopleState()
     try:
         for event in _decoded(store, PEOPLE, report):
             people = evolve_people(people, event)

@@ -17,7 +17,7 @@ from watchkeeper import clock
 from watchkeeper.domain.run.effects import EffectAttempted, LogbookPushed
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.outbox.effects import Effects
-from watchkeeper.domain.run.outbox.outbox import attempted, logbook_key
+from watchkeeper.domain.run.outbox.outbox import attempted_try, logbook_key
 from watchkeeper.domain.run.outbox.policy import Act
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.contract.contract import logbook_path_of, logbook_remote_of
@@ -350,7 +350,7 @@ def _record_attempts(ledger: Ledger, books: Sequence[_Book], actor: Actor) -> No
         key = logbook_key(contract_of(book.run), book.version)
         tried = book.effects.attempted.get(Act.LOGBOOK.value)
         if tried is None or tried.key != key:
-            events[book.run.slug] = [attempted(book.run, book.effects, Act.LOGBOOK, key)]
+            events[book.run.slug] = [attempted_try(book.run, book.effects, Act.LOGBOOK, key)]
     if events:
         ledger.record_effects_of(events, actor)
 

@@ -5,7 +5,7 @@ A tag is never moved.
 
 from watchkeeper import clock
 from watchkeeper.domain.run.effects import MilestoneTagPushed, TagPushed
-from watchkeeper.domain.run.outbox.outbox import attempted
+from watchkeeper.domain.run.outbox.outbox import attempted_try
 from watchkeeper.domain.run.outbox.policy import Act, milestone_waiting
 from watchkeeper.domain.run.phases import Finished
 from watchkeeper.domain.run.run import Run, contract_of
@@ -32,7 +32,7 @@ def push_seal_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> b
     head = ledger.head_at(run.slug, verified_at)
     remote = outside.git(contract.code.remote, contract.code.branch)
     message = f"{seal_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
-    tried = attempted(run, ledger.effects(run.slug), Act.TAG)
+    tried = attempted_try(run, ledger.effects(run.slug), Act.TAG)
     ledger.record_effects(run.slug, [tried], actor)
     # `push_tag` looks first: a tag that landed before a crash is found and not pushed again.
     target = remote.push_tag(verified.tag, verified.commit, message, at=clock.now())
@@ -55,7 +55,7 @@ def push_milestone_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor)
     head = ledger.head_at(run.slug, at)
     remote = outside.git(contract.code.remote, contract.code.branch)
     message = f"{milestone_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
-    tried = attempted(run, ledger.effects(run.slug), Act.MILESTONE)
+    tried = attempted_try(run, ledger.effects(run.slug), Act.MILESTONE)
     ledger.record_effects(run.slug, [tried], actor)
     target = remote.push_tag(verified.tag, verified.commit, message, at=clock.now())
     pushed = MilestoneTagPushed(tag=verified.tag, target=target, head=head)

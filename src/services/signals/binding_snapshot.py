@@ -32,7 +32,7 @@ class Known:
     position: int = 0
 
 
-def known_by(opened: Callable[[], AbstractContextManager[Views]], store: EventStore) -> Known:
+def load_bindings(opened: Callable[[], AbstractContextManager[Views]], store: EventStore) -> Known:
     """Return the bindings of the views; nothing, at position 0, if they cannot be trusted.
 
     Args:

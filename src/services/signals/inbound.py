@@ -21,14 +21,13 @@ from watchkeeper.domain.rules.signals.binding import (
     PASSING,
     Bound,
     Registry,
+    adds_meeting,
     bind,
-    learn,
-    teaches,
+    evolve_registry,
 )
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
 from watchkeeper.domain.rules.signals.receiving import over_limit
 from watchkeeper.domain.run.envelope import Undecodable, decode
-from watchkeeper.domain.run.signal_box import KEPT_MAX, SignalBox, signal_name
 from watchkeeper.domain.run.signals import (
     MessageQuarantined,
     QuarantineReplayed,
@@ -37,6 +36,7 @@ from watchkeeper.domain.run.signals import (
     SignalCameLate,
     SignalKept,
 )
+from watchkeeper.domain.run.unbound_signals import KEPT_MAX, UnboundSignals, signal_name
 from watchkeeper.domain.values.observation.signals import (
     MESSAGE_BYTES_MAX,
     RECORDED_A_MINUTE,
@@ -275,7 +275,7 @@ class Inbox:
 
         Otherwise the binding of other signals would depend on the order of arrival.
         """
-        if not teaches(self._registry, signal):
+        if not adds_meeting(self._registry, signal):
             return
         kept = SignalKept(signal=signal, why="inventory")
         self._ledger.record_box(lambda _: [kept], INBOX, key=f"{_key(signal, '')}/links")
@@ -321,7 +321,7 @@ class Inbox:
         shown = sorted(around.items())[:ATTRIBUTES_MAX]
         why = scrub(scrubber, reason).text[:TEXT_MAX]
 
-        def quarantined(box: SignalBox) -> list[SignalBoxEvent]:
+        def quarantined(box: UnboundSignals) -> list[SignalBoxEvent]:
             return [
                 MessageQuarantined(
                     quarantine=f"quarantine-{box.quarantined_total + 1}",
@@ -358,7 +358,7 @@ class Inbox:
                 except Undecodable as error:
                     log.warning("%s %s: %s", stream, stored.originator_version, error)
                     continue
-                self._registry = learn(self._registry, event)
+                self._registry = evolve_registry(self._registry, event)
         if self._registry.shape != before.shape:
             self._bind_kept()
 

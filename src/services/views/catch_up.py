@@ -17,7 +17,7 @@ from datetime import timedelta
 from eventsourcing.persistence import ApplicationRecorder
 
 from watchkeeper import clock
-from watchkeeper.ports.event_store import EventStore, Recorded, Skimmed
+from watchkeeper.ports.event_store import EventHeader, EventStore, Recorded
 from watchkeeper.ports.views import Build, BuildState, Move, Parked, Views
 from watchkeeper.projections.views.view import Projection, Row, Seen, Sums, looked_into
 from watchkeeper.services.ledger.ledger_feed import PAGE, LedgerNotification, select
@@ -62,10 +62,10 @@ class Pages:
         counted = any(one.sums is not None for one in projections or ())
         self._recorder = None if counted or not self._topics else recorder
         self._level: dict[int, bool] = {}
-        self._read: dict[int, Sequence[Skimmed]] = {}
+        self._read: dict[int, Sequence[EventHeader]] = {}
         self._seen: dict[int, Seen] = {}
 
-    def after(self, position: int) -> Sequence[Skimmed]:
+    def after(self, position: int) -> Sequence[EventHeader]:
         """Return the event at a position, if it exists, and the page after it.
 
         Raises:
@@ -88,7 +88,7 @@ class Pages:
         """Return whether the page after a position, which was read, ends where the ledger ends."""
         return self._level[position]
 
-    def _chosen(self, recorder: ApplicationRecorder, position: int) -> Sequence[Skimmed]:
+    def _chosen(self, recorder: ApplicationRecorder, position: int) -> Sequence[EventHeader]:
         """Return the events of the topics, and those at both ends of what was searched."""
         newest = self._store.newest()
         end = min(newest, position + SEARCHED)
@@ -102,7 +102,7 @@ class Pages:
         after = last if end > position else ()
         return [_notified(one) for one in (*before, *wanted, *after)]
 
-    def seen(self, one: Skimmed) -> Seen:
+    def seen(self, one: EventHeader) -> Seen:
         """Return an event of a page as projections see it.
 
         Raises:
@@ -121,18 +121,18 @@ def limit_after(position: int) -> int:
     return PAGE + (1 if position else 0)
 
 
-def _notified(one: LedgerNotification) -> Skimmed:
+def _notified(one: LedgerNotification) -> EventHeader:
     version, size = one.originator_version, len(one.state)
-    return Skimmed(one.id, one.stream, version, one.topic, size, one.hash, one.state)
+    return EventHeader(one.id, one.stream, version, one.topic, size, one.hash, one.state)
 
 
-def skimmed(whole: Recorded) -> Skimmed:
+def skimmed(whole: Recorded) -> EventHeader:
     """Return an event that was read with its bytes as one of a page."""
     position, stream, version, topic, state, digest = whole
-    return Skimmed(position, stream, version, topic, len(state), digest, state)
+    return EventHeader(position, stream, version, topic, len(state), digest, state)
 
 
-def _see(one: Skimmed) -> Seen:
+def _see(one: EventHeader) -> Seen:
     assert one.state is not None, "it was read with its bytes"
     return Seen(one.position, one.stream, one.version, one.topic, one.state, one.hash)
 
@@ -174,8 +174,8 @@ def move_over(
     views: Views,
     build: Build,
     projection: Projection,
-    events: Sequence[Skimmed],
-    see: Callable[[Skimmed], Seen] = _see,
+    events: Sequence[EventHeader],
+    see: Callable[[EventHeader], Seen] = _see,
 ) -> Build | None:
     """Fold the next events into a build in one transaction; None if it changed meanwhile.
 
@@ -195,7 +195,7 @@ def move_over(
     return views.move(build, Move(last.position, last.hash, folded.rows, folded.parked))
 
 
-def same_ledger(build: Build, page: Sequence[Skimmed]) -> None:
+def same_ledger(build: Build, page: Sequence[EventHeader]) -> None:
     """Compare the last event of a build with the event before its page.
 
     Raises:
@@ -225,9 +225,9 @@ def fold_events(
     views: Views,
     build: Build,
     projection: Projection,
-    events: Sequence[Skimmed],
+    events: Sequence[EventHeader],
     waiting: set[str],
-    see: Callable[[Skimmed], Seen] = _see,
+    see: Callable[[EventHeader], Seen] = _see,
 ) -> Folded:
     """Fold events into the rows of a build; nothing is stored.
 
@@ -276,7 +276,7 @@ def fold_events(
 
 
 def _summed(
-    views: Views, build: Build, sums: Sums, events: Sequence[Skimmed]
+    views: Views, build: Build, sums: Sums, events: Sequence[EventHeader]
 ) -> dict[str, str] | None:
     """Fold all events at once; return None, without a report, if one cannot be folded."""
     try:

@@ -17,11 +17,11 @@ from watchkeeper.domain.run.events import EffectEvent
 from watchkeeper.domain.run.outbox.effects import Effects
 from watchkeeper.domain.run.outbox.outbox import (
     REASON_MAX,
-    attempted,
+    attempted_try,
+    failed_try,
     next_attempt,
-    rejected,
+    rejected_try,
     target_of,
-    troubled,
     wait_before,
 )
 from watchkeeper.domain.run.outbox.policy import Act, due_acts
@@ -106,15 +106,15 @@ def _failed(
     retry_at = clock.now() + wait_before(attempt, services.draw(), retry_after)
     event: EffectEvent
     if isinstance(error, TagTaken):
-        event = rejected(effects, act.value, str(error), retry_at, target=target)
+        event = rejected_try(effects, act.value, str(error), retry_at, target=target)
     else:
-        event = troubled(effects, act.value, str(error), retry_at, target=target)
+        event = failed_try(effects, act.value, str(error), retry_at, target=target)
     log.warning("%s: %s failed (try %d): %s", run.slug, act.value, attempt, error)
     services.ledger.record_effects(run.slug, [event], SERVICE)
     return False
 
 
-def next_failure(effects: Effects, effect: str, reason: str, draw: float = 1.0) -> EffectFailed:
+def internal_failure(effects: Effects, effect: str, reason: str, draw: float = 1.0) -> EffectFailed:
     """Return the event of an internal failure, such as a bug of ours.
 
     Args:
@@ -180,7 +180,7 @@ def _all_failed(
     target = target_of(contract_of(next(iter(runs.values()))), Act.LOGBOOK)
     log.warning("logbooks of %s failed (try %d): %s", ", ".join(runs), attempt, error)
     events = {
-        slug: [troubled(one, act, str(error), retry_at, target=target)]
+        slug: [failed_try(one, act, str(error), retry_at, target=target)]
         for slug, one in effects.items()
     }
     services.ledger.record_effects_of(events, SERVICE)
@@ -195,12 +195,14 @@ def _left_out(services: Services, runs: Mapping[str, Run], pushed: Pushed) -> No
         effects = services.ledger.effects(slug)
         wait = wait_before(next_attempt({slug: effects}, act), services.draw())
         target = target_of(contract_of(runs[slug]), Act.LOGBOOK)
-        no = rejected(effects, act, why, clock.now() + wait, target=target)
+        no = rejected_try(effects, act, why, clock.now() + wait, target=target)
         events[slug] = [no]
     for slug, error in pushed.faults.items():
         log.error("%s: its logbook failed", slug, exc_info=error)
         reason = f"internal error, please report: {type(error).__name__}: {error}"
-        events[slug] = [next_failure(services.ledger.effects(slug), act, reason, services.draw())]
+        events[slug] = [
+            internal_failure(services.ledger.effects(slug), act, reason, services.draw())
+        ]
     if events:
         services.ledger.record_effects_of(events, SERVICE)
 
@@ -240,7 +242,7 @@ def stop(services: Services, run: Run) -> bool:
     if orchestrator.find(instance.plan.submission_id).state in _OVER:
         return False  # The next check records the end.
     effects = services.ledger.effects(run.slug)
-    tried = attempted(run, effects, Act.STOP)
+    tried = attempted_try(run, effects, Act.STOP)
     known = effects.confirmed.get(tried.effect) == tried.key
     if not known:
         services.ledger.record_effects(run.slug, [tried], SERVICE)

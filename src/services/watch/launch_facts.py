@@ -60,7 +60,7 @@ from watchkeeper.ports.sources import (
     Unavailable,
     WrittenStore,
 )
-from watchkeeper.services.watch.observe import SourceResult, ask
+from watchkeeper.services.watch.observe import SourceResult, query_source
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ def _scrubbed(scrubber: Scrubber, config: dict[str, str]) -> dict[str, str]:
     return {name: str(value) for name, value in clean.items()}
 
 
-def ask_logbook(push: Callable[[], object]) -> SourceResult[LogbookFacts]:
+def push_logbook_first(push: Callable[[], object]) -> SourceResult[LogbookFacts]:
     """Push the logbook before anything is submitted, and return the result.
 
     Args:
@@ -175,7 +175,7 @@ def ask_logbook(push: Callable[[], object]) -> SourceResult[LogbookFacts]:
             raise Unavailable("git", str(error)) from error
         return LogbookFacts(pushed=True)
 
-    return ask(LOGBOOK, pushed)
+    return query_source(LOGBOOK, pushed)
 
 
 def refused_place(outside: Outside, contract: Contract) -> str:
@@ -218,18 +218,18 @@ def _code(outside: Outside, contract: Contract) -> Code:
     """Read the code's remote and the checkout; the configuration comes from the job's source."""
     part = contract.code
     sources = outside.launch_source()
-    asked_remote = ask(GIT, lambda: outside.git(part.remote, part.branch))
+    asked_remote = query_source(GIT, lambda: outside.git(part.remote, part.branch))
     remote = asked_remote.answer
     if remote is None:
         return SourceResult(None, asked_remote.reading), None, None
-    repository = ask(GIT, lambda: remote.look(part.git_sha))
+    repository = query_source(GIT, lambda: remote.look(part.git_sha))
     path = checkout_of(contract)
-    worktree = ask(WORKTREE, lambda: sources.worktree(path, part.ignore)) if path else None
+    worktree = query_source(WORKTREE, lambda: sources.worktree(path, part.ignore)) if path else None
     if not part.config:
         return repository, worktree, None
     tree = worktree.answer if worktree is not None else None
     top = tree.path if tree is not None else ""
-    config = ask(CONFIG, lambda: sources.config(part.config, top, remote, part.git_sha))
+    config = query_source(CONFIG, lambda: sources.config(part.config, top, remote, part.git_sha))
     return repository, worktree, config
 
 
@@ -239,7 +239,9 @@ def _source(
     if not path:
         return None
     root = path.rstrip("/").rpartition("/")[0]
-    listed = ask("checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root))
+    listed = query_source(
+        "checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root)
+    )
     return SourceResult(_named(listed.answer, path), listed.reading)
 
 
@@ -256,7 +258,7 @@ def _logbook(outside: Outside, contract: Contract) -> SourceResult[LogbookFacts]
         git = outside.git(contract.logbook.remote or contract.code.remote, contract.logbook.branch)
         return LogbookFacts(pushed=False, refused=git.push_refusal(logbook_path_of(contract)))
 
-    return ask(LOGBOOK, tried)
+    return query_source(LOGBOOK, tried)
 
 
 def _store(outside: Outside, contract: Contract) -> SourceResult[StoreFacts]:
@@ -270,7 +272,7 @@ def _store(outside: Outside, contract: Contract) -> SourceResult[StoreFacts]:
         region = _region(port, root)
         return StoreFacts(region=region, complete=complete, written=path, written_at=at)
 
-    return ask(STORE, read)
+    return query_source(STORE, read)
 
 
 def _region(port: object, root: str) -> str:
@@ -288,30 +290,30 @@ def _names(outside: Outside, contract: Contract) -> SourceResult[TrackerNames] |
     tracker = outside.tracker(contract)
     if not isinstance(tracker, NamesTracker):
         return None
-    return ask(TRACKER, lambda: tracker.names(contract.tracker.display_name))
+    return query_source(TRACKER, lambda: tracker.names(contract.tracker.display_name))
 
 
 def _job(outside: Outside, contract: Contract, submission_id: str) -> SourceResult[JobFacts]:
-    return ask(ORCHESTRATOR, lambda: outside.orchestrator(contract).find(submission_id))
+    return query_source(ORCHESTRATOR, lambda: outside.orchestrator(contract).find(submission_id))
 
 
 def _home(outside: Outside, contract: Contract) -> SourceResult[HomeFacts]:
     named = [name for name in (contract.dri, contract.watch.holder) if name]
-    return ask(HOME, lambda: outside.home_facts(named))
+    return query_source(HOME, lambda: outside.home_facts(named))
 
 
 def _hardware(outside: Outside, contract: Contract) -> SourceResult[HardwareFacts] | None:
     orchestrator = outside.orchestrator(contract)
     if not isinstance(orchestrator, HardwareOrchestrator):
         return None
-    return ask(HARDWARE, orchestrator.hardware)
+    return query_source(HARDWARE, orchestrator.hardware)
 
 
 def _bundle(outside: Outside, contract: Contract) -> SourceResult[BundleFacts] | None:
     orchestrator, name = outside.orchestrator(contract), contract.code.bundle
     if not name or not isinstance(orchestrator, BundleOrchestrator):
         return None
-    asked = ask(BUNDLE, lambda: orchestrator.has_bundle(name))
+    asked = query_source(BUNDLE, lambda: orchestrator.has_bundle(name))
     if asked.reading.state is SourceState.FRESH and asked.answer is None:
         return None  # A name of another kind, which cannot be looked up here.
     answer = None if asked.answer is None else BundleFacts(there=asked.answer)

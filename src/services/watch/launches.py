@@ -21,7 +21,7 @@ from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.run.effects import EffectConfirmed
 from watchkeeper.domain.run.launch import PreflightRecorded
-from watchkeeper.domain.run.outbox.outbox import attempted, key_of, rejected, target_of
+from watchkeeper.domain.run.outbox.outbox import attempted_try, key_of, rejected_try, target_of
 from watchkeeper.domain.run.outbox.policy import Act
 from watchkeeper.domain.run.phases import Cleared, Draft, Interrupted, Launching, Unborn
 from watchkeeper.domain.run.run import Run, contract_of
@@ -39,13 +39,13 @@ from watchkeeper.services.outbox.logbook_push import push_logbook
 from watchkeeper.services.services import SERVICE, Services, recorded, submission_id
 from watchkeeper.services.watch.launch_facts import (
     Known,
-    ask_logbook,
     logbook_not_sent,
     logbook_on_record,
+    push_logbook_first,
     read_gate_facts,
     refused_place,
 )
-from watchkeeper.services.watch.observe import SourceResult, ask
+from watchkeeper.services.watch.observe import SourceResult, query_source
 
 
 def take_contract(run: Run, contract: Contract, actor: Actor) -> DraftRun | AmendContract | None:
@@ -110,7 +110,7 @@ def _logbook_first(
     waivers = live_waivers(run, now) + waivers_for(standing, contract.lane, actor.principal, now)
     if refused or not is_allowed(run.permits.approvals, waivers, plan):
         return logbook_not_sent(refused)
-    return ask_logbook(lambda: push_logbook(services.ledger, services.outside, run, SERVICE))
+    return push_logbook_first(lambda: push_logbook(services.ledger, services.outside, run, SERVICE))
 
 
 def read_first_plan(
@@ -156,7 +156,7 @@ def with_patch(
     if tree is None or tree.patch in ("", known):
         return facts
     source = services.outside.launch_source()
-    asked = ask(WORKTREE, lambda: source.patch(tree, contract.code.ignore))
+    asked = query_source(WORKTREE, lambda: source.patch(tree, contract.code.ignore))
     if asked.answer is None:
         readings = tuple(asked.reading if r.source == WORKTREE else r for r in facts.readings)
         return facts.model_copy(update={"worktree": None, "readings": readings})
@@ -202,12 +202,12 @@ def submit(services: Services, run: Run) -> bool:
             # Not reported as the orchestrator's refusal, which would use up the instance.
             says = f"env_from names {', '.join(lacking)}, not set here: export it and start again"
             raise Unavailable("environment", says)
-        tried = attempted(run, services.ledger.effects(run.slug), Act.SUBMIT)
+        tried = attempted_try(run, services.ledger.effects(run.slug), Act.SUBMIT)
         services.ledger.record_effects(run.slug, [tried], SERVICE)
         try:
             orchestrator.submit(job_spec(plan))
         except SubmitRefused as error:
-            no = rejected(
+            no = rejected_try(
                 services.ledger.effects(run.slug),
                 tried.effect,
                 str(error),

@@ -22,7 +22,7 @@ from watchkeeper.domain.rules.watch.handover import is_held
 from watchkeeper.domain.run.envelope import Undecodable
 from watchkeeper.domain.run.health import MONITOR_STALE
 from watchkeeper.domain.run.outbox.effects import Effects
-from watchkeeper.domain.run.outbox.outbox import no_longer_asked, target_of
+from watchkeeper.domain.run.outbox.outbox import dropped_effects, target_of
 from watchkeeper.domain.run.outbox.policy import (
     JOB_ACTS,
     OUTBOUND,
@@ -35,12 +35,12 @@ from watchkeeper.domain.run.phases import NOT_WATCHED
 from watchkeeper.domain.run.run import Run, Unreadable, contract_of
 from watchkeeper.domain.run.watch import Holder
 from watchkeeper.domain.values.people import Actor
-from watchkeeper.ports.event_store import StoreAway, StoreFailure, VersionConflict
+from watchkeeper.ports.event_store import StoreFailure, StoreUnavailable, VersionConflict
 from watchkeeper.ports.sources import StateFiles
 from watchkeeper.services.ledger.run_feed import Changes
 from watchkeeper.services.ledger.store_outage import wait_until_back
 from watchkeeper.services.services import SERVICE, Services
-from watchkeeper.services.watch.actions import next_failure, perform
+from watchkeeper.services.watch.actions import internal_failure, perform
 from watchkeeper.services.watch.reactor import EVERY, Due, Reactor
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Watcher:
                     if ending and self._at_rest():
                         return
                     self._rest()
-                except StoreAway as error:
+                except StoreUnavailable as error:
                     if wait_until_back(self._services.ledger.store, stop, error):
                         self._begin_again()
         finally:
@@ -136,13 +136,13 @@ class Watcher:
             self._reactor.leave()
             try:
                 self._leave()
-            except StoreAway as error:
+            except StoreUnavailable as error:
                 log.warning("the watch was not released, and its leases lapse: %s", error)
             jobs.shutdown()
 
     def _begin_again(self) -> None:
         """Read every run again, since events were missed; act for no run before that."""
-        with suppress(StoreAway):
+        with suppress(StoreUnavailable):
             self._collect()  # Including acts that met the outage.
         self._before |= self._boards
         self._boards = {}
@@ -309,16 +309,16 @@ class Watcher:
 
     def _close_leftovers(self, slug: str, board: _Board) -> None:
         """Record acts that the run's history has settled, such as a stop of an ended instance."""
-        if over := no_longer_asked(board.run, board.effects):
+        if over := dropped_effects(board.run, board.effects):
             board.effects = self._services.ledger.record_effects(slug, over, SERVICE)
 
     def _collect(self) -> None:
         """Collect finished acts; a store failure ends the watch, any other failure is recorded.
 
         Raises:
-            StoreAway: An act found the ledger unavailable. A locked ledger can still be read.
+            StoreUnavailable: An act found no ledger. A locked ledger can still be read.
         """
-        away: StoreAway | None = None
+        away: StoreUnavailable | None = None
         for slug, future in list(self._busy.items()):
             if not future.done():
                 continue
@@ -337,23 +337,25 @@ class Watcher:
         if away is not None:
             raise away
 
-    def _failed(self, slugs: tuple[str, ...], act: Act, error: BaseException) -> StoreAway | None:
-        if isinstance(error, StoreFailure) and not isinstance(error, StoreAway):
+    def _failed(
+        self, slugs: tuple[str, ...], act: Act, error: BaseException
+    ) -> StoreUnavailable | None:
+        if isinstance(error, StoreFailure) and not isinstance(error, StoreUnavailable):
             raise error
         for slug in slugs:
             # Due acts are found due again.
-            if isinstance(error, VersionConflict | StoreAway):
+            if isinstance(error, VersionConflict | StoreUnavailable):
                 log.warning("%s: %s", slug, error)
             else:
                 self._record_fault(slug, act, error)
-        return error if isinstance(error, StoreAway) else None
+        return error if isinstance(error, StoreUnavailable) else None
 
     def _record_fault(self, slug: str, act: Act, error: BaseException) -> None:
         """Report our own bug in one act, in log and status; no other run is affected."""
         log.error("%s: %s failed", slug, act.value, exc_info=error)
         reason = f"internal error, please report: {type(error).__name__}: {error}"
         draw = self._services.draw()
-        failed = next_failure(self._services.ledger.effects(slug), act.value, reason, draw)
+        failed = internal_failure(self._services.ledger.effects(slug), act.value, reason, draw)
         self._services.ledger.record_effects(slug, [failed], SERVICE)
 
     def _leave(self) -> None:
@@ -382,7 +384,7 @@ def settle(services: Services, slug: str, limit: timedelta) -> None:
         run = services.ledger.run(slug)
         if isinstance(run, Unreadable):
             return
-        if over := no_longer_asked(run, services.ledger.effects(slug)):
+        if over := dropped_effects(run, services.ledger.effects(slug)):
             services.ledger.record_effects(slug, over, SERVICE)
         acts = due_acts(run, services.ledger.effects(slug), clock.now())
         acts = [act for act in acts if act not in (Act.CHECK, Act.VERIFY)]

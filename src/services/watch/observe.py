@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from watchkeeper.domain.reading.own_clocks import own_clock
 from watchkeeper.domain.reading.progress.startup_lines import (
     LINES_READ_MAX,
-    is_cut,
+    is_truncated,
     named_lines,
     named_texts,
 )
+from watchkeeper.domain.reading.source_times import newest_time
 from watchkeeper.domain.values.basic import Reading, SourceState
 from watchkeeper.domain.values.contract.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.values.contract.plan import LaunchPlan, tracked
@@ -52,7 +52,7 @@ class SourceResult(Generic[Answer]):
     reading: Reading
 
 
-def ask(source: str, question: Callable[[], Answer]) -> SourceResult[Answer]:
+def query_source(source: str, question: Callable[[], Answer]) -> SourceResult[Answer]:
     """Ask one source. No answer is a reading too, and says nothing about the run."""
     try:
         answer = question()
@@ -74,11 +74,11 @@ POINTS_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class NotHad:
+class SourceNotConfigured:
     """The answer of a source that the run does not have."""
 
 
-def questions_of(
+def optional_queries(
     outside: Outside, contract: Contract, plan: LaunchPlan
 ) -> Mapping[str, Callable[[], Any]]:
     """Return the questions for the further sources of a run, by source.
@@ -87,27 +87,35 @@ def questions_of(
     """
     job, root, mounts = plan.submission_id, contract.output_root, contract.hosts.mounts
 
-    def history() -> MetricHistory | NotHad | None:
+    def history() -> MetricHistory | SourceNotConfigured | None:
         tracker = outside.tracker(tracked(contract, plan))
-        return tracker.history() if isinstance(tracker, HistoryTracker) else NotHad()
+        return tracker.history() if isinstance(tracker, HistoryTracker) else SourceNotConfigured()
 
-    def attempts() -> tuple[AttemptFacts, ...] | NotHad:
+    def attempts() -> tuple[AttemptFacts, ...] | SourceNotConfigured:
         cluster = outside.orchestrator(contract)
-        return cluster.attempts(job) if isinstance(cluster, AttemptsOrchestrator) else NotHad()
+        return (
+            cluster.attempts(job)
+            if isinstance(cluster, AttemptsOrchestrator)
+            else SourceNotConfigured()
+        )
 
-    def around() -> ClusterFacts | NotHad:
+    def around() -> ClusterFacts | SourceNotConfigured:
         cluster = outside.orchestrator(contract)
         if not isinstance(cluster, ClusterOrchestrator):
-            return NotHad()
+            return SourceNotConfigured()
         return cluster.cluster(job, contract.run, root)
 
-    def telemetry() -> TelemetryFacts | NotHad:
+    def telemetry() -> TelemetryFacts | SourceNotConfigured:
         gauges = outside.telemetry(contract) if isinstance(outside, TelemetryOutside) else None
-        return gauges.read() if gauges is not None else NotHad()
+        return gauges.read() if gauges is not None else SourceNotConfigured()
 
-    def hosts() -> tuple[HostFacts, ...] | NotHad:
+    def hosts() -> tuple[HostFacts, ...] | SourceNotConfigured:
         cluster = outside.orchestrator(contract)
-        return cluster.hosts(mounts) if isinstance(cluster, HostsOrchestrator) else NotHad()
+        return (
+            cluster.hosts(mounts)
+            if isinstance(cluster, HostsOrchestrator)
+            else SourceNotConfigured()
+        )
 
     return {
         HISTORY: history,
@@ -124,9 +132,9 @@ def with_answers(seen: Observation, asked: Sequence[SourceResult[Any]]) -> Obser
     readings: list[Reading] = []
     for one in asked:
         source, answer = one.reading.source, one.answer
-        if isinstance(answer, NotHad):
+        if isinstance(answer, SourceNotConfigured):
             continue
-        readings.append(one.reading.model_copy(update={"clock": own_clock(answer)}))
+        readings.append(one.reading.model_copy(update={"clock": newest_time(answer)}))
         if answer is None:
             continue
         if isinstance(answer, ClusterFacts):
@@ -181,7 +189,7 @@ def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime
     The orchestrator is asked first, so all other readings are at least as new. So when it reports
     an end, all checkpoints are written before they are listed.
     """
-    return _observe(outside, contract, plan, at, questions_of(outside, contract, plan))
+    return _observe(outside, contract, plan, at, optional_queries(outside, contract, plan))
 
 
 def _observe(
@@ -195,19 +203,23 @@ def _observe(
     root = checkpoint_root_of(contract)
     orchestrator = outside.orchestrator(contract)
     read_max = LINES_READ_MAX if named_texts(contract) else LOG_LINES_MAX
-    job = ask("orchestrator", lambda: orchestrator.find(submission))
+    job = query_source("orchestrator", lambda: orchestrator.find(submission))
     # Each call has its own timeout, so leaving the pool never takes long.
     with ThreadPoolExecutor(max_workers=3 + len(further)) as pool:
         logs_result = pool.submit(
-            ask, "logs", lambda: orchestrator.log_tail(submission, lines_max=read_max)
+            query_source, "logs", lambda: orchestrator.log_tail(submission, lines_max=read_max)
         )
         tracker_result = pool.submit(
-            ask, "tracker", lambda: outside.tracker(tracked(contract, plan)).read()
+            query_source, "tracker", lambda: outside.tracker(tracked(contract, plan)).read()
         )
         store_result = pool.submit(
-            ask, "checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root)
+            query_source,
+            "checkpoints",
+            lambda: outside.checkpoints(contract).list_checkpoints(root),
         )
-        optional_results = [pool.submit(ask, name, question) for name, question in further.items()]
+        optional_results = [
+            pool.submit(query_source, name, question) for name, question in further.items()
+        ]
     logs, tracker, store = logs_result.result(), tracker_result.result(), store_result.result()
     lines = logs.answer or ()
     return with_answers(
@@ -215,13 +227,13 @@ def _observe(
             instance=plan.instance,
             at=at,
             readings=tuple(
-                one.reading.model_copy(update={"clock": own_clock(one.answer)})
+                one.reading.model_copy(update={"clock": newest_time(one.answer)})
                 for one in (job, _counted(logs), tracker, store)
             ),
             job=job.answer,
             log_lines=lines[-LOG_LINES_MAX:],
             named_lines=named_lines(contract, lines),
-            log_cut=is_cut(lines, read_max),
+            log_cut=is_truncated(lines, read_max),
             tracker=tracker.answer,
             checkpoints=store.answer,
         ),
@@ -272,7 +284,7 @@ def read_seal_facts(
     # A seal needs only these; a slow history would only delay it.
     seen = _observe(outside, contract, plan, at, {})
     code = outside.git(contract.code.remote, contract.code.branch)
-    found = ask("git", lambda: code.has_commit(contract.code.git_sha))
-    target = ask("git", lambda: code.find_tag(tag))
+    found = query_source("git", lambda: code.has_commit(contract.code.git_sha))
+    target = query_source("git", lambda: code.find_tag(tag))
     known = found.answer if target.reading.state is SourceState.FRESH else None
     return SealFacts(observation=seen, commit_found=known, tag_target=target.answer or "")

@@ -32,7 +32,7 @@ from watchkeeper.services.services import Services, submission_id
 from watchkeeper.services.watch.actions import raise_if_silent
 from watchkeeper.services.watch.launch_facts import Known, read_gate_facts
 from watchkeeper.services.watch.launches import root_holder, with_patch
-from watchkeeper.services.watch.observe import ask, read_seal_facts, scrub_observation
+from watchkeeper.services.watch.observe import query_source, read_seal_facts, scrub_observation
 
 
 def adopt(
@@ -150,13 +150,13 @@ def report_fix(
     """
     contract = contract_of(run)
     code = contract.code
-    remote = ask(GIT, lambda: services.outside.git(code.remote, code.branch))
+    remote = query_source(GIT, lambda: services.outside.git(code.remote, code.branch))
     git = remote.answer
-    found = ask(GIT, lambda: git.look(sha)) if git is not None else None
+    found = query_source(GIT, lambda: git.look(sha)) if git is not None else None
     pushed = found.answer if found is not None else None
     differ = None
     if git is not None and pushed is not None and pushed.on_branch:
-        differ = ask(GIT, lambda: git.changed(code.git_sha, sha))
+        differ = query_source(GIT, lambda: git.changed(code.git_sha, sha))
     newest = differ or found or remote
     command = ReportFix(
         now=clock.now(),

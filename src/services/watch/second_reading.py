@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pydantic import TypeAdapter
 
 from watchkeeper import clock
-from watchkeeper.domain.reading.triage.second_reader import TEXT_MAX, Question, bounded
+from watchkeeper.domain.reading.triage.second_reader import TEXT_MAX, Question, limited_hypotheses
 from watchkeeper.domain.rules.ends.commands import SuggestCause
 from watchkeeper.domain.run.ends import FailureClassified
 from watchkeeper.domain.run.envelope import Event
@@ -38,7 +38,7 @@ def read_again(services: Services, outcome: Handled) -> bool:
     guesses: tuple[str, ...] = ()
     failed = ""
     try:
-        guesses = bounded(reader.about(_question(services, run, ends[-1])))
+        guesses = limited_hypotheses(reader.about(_question(services, run, ends[-1])))
     except Unavailable as error:
         failed = error.reason[:TEXT_MAX]
     command = SuggestCause(

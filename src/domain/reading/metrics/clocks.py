@@ -49,7 +49,7 @@ _SAVING = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ClockReading:
     """What one clock shows at a check; `why` is set if it gives no answer."""
 
     step: Step | None = None
@@ -59,7 +59,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class BeforeCheck:
     """What was known of an instance before a check.
 
     Attributes:
@@ -83,7 +83,7 @@ class Before:
     tail: LogTail
 
 
-def before_check(past: Earlier, instance: Instance, tail: LogTail, now: datetime) -> Before:
+def before_check(past: Earlier, instance: Instance, tail: LogTail, now: datetime) -> BeforeCheck:
     """Collect what is known of an instance, apart from its clocks at a check."""
     last = past.last
     same = last is not None and last.instance == instance.plan.instance
@@ -97,10 +97,10 @@ def before_check(past: Earlier, instance: Instance, tail: LogTail, now: datetime
     had = max(earlier, default=None)
     # At the first check no movement was seen yet. Without a pace a rounded bar could not be judged.
     rate = known.rate if known.rate is not None else tail.rate
-    return Before(known, rate, start, had, instance.step_best, instance.launched_at, now, tail)
+    return BeforeCheck(known, rate, start, had, instance.step_best, instance.launched_at, now, tail)
 
 
-def witnesses_of(before: Before, check: Check, seen: Observation) -> tuple[Witness, ...]:
+def witnesses_of(before: BeforeCheck, check: Check, seen: Observation) -> tuple[Witness, ...]:
     """Return what each clock shows at a check.
 
     Args:
@@ -120,8 +120,8 @@ def witnesses_of(before: Before, check: Check, seen: Observation) -> tuple[Witne
     )
 
 
-def unseen_s(
-    before: Before, witnesses: tuple[Witness, ...], passed: timedelta, *, asked: bool
+def tracker_lag_s(
+    before: BeforeCheck, witnesses: tuple[Witness, ...], passed: timedelta, *, asked: bool
 ) -> float:
     """Return for how many seconds the tracker has missed new steps; see `Liveness`.
 
@@ -144,7 +144,7 @@ def unseen_s(
     return before.liveness.unseen_s + (passed.total_seconds() if beyond and asked else 0.0)
 
 
-def is_saved(before: Before, check: Check, line: str) -> bool:
+def is_saved(before: BeforeCheck, check: Check, line: str) -> bool:
     """Return whether a line names the saving of a now complete checkpoint; see `LogTail.busy`."""
     found = _SAVING.search(line)
     if found is None:
@@ -156,7 +156,7 @@ def is_saved(before: Before, check: Check, line: str) -> bool:
     return named is not None and named > (before.had or -1) and newest >= named
 
 
-def is_left_over(
+def shows_earlier_instance(
     past: Earlier, instance: Instance, step: Step, logged: Progress | None, *, ended: bool
 ) -> bool:
     """Return whether a tracker in catch-up still shows what an earlier instance logged.
@@ -192,7 +192,7 @@ def shows_loss_alone(witness: Witness) -> bool:
     return witness.mark.startswith(_LOSS_MARK) and witness.moves is not Moves.SILENT
 
 
-def pace(before: Before, witnesses: tuple[Witness, ...]) -> float | None:
+def steps_per_second(before: BeforeCheck, witnesses: tuple[Witness, ...]) -> float | None:
     """Return the steps per second of a clock that moved, or else the earlier pace."""
     rates: list[float] = []
     for now in witnesses:
@@ -211,7 +211,9 @@ def pace(before: Before, witnesses: tuple[Witness, ...]) -> float | None:
 # --- One clock -----------------------------------------------------------------------------------
 
 
-def _witness(before: Before, name: str, shown: Shown, *, exact: bool = False) -> Witness:
+def _witness(
+    before: BeforeCheck, name: str, shown: ClockReading, *, exact: bool = False
+) -> Witness:
     was = witness_of(before.liveness, name)
     if shown.why:
         kept = was or Witness(name=name, moves=Moves.SILENT)
@@ -250,7 +252,7 @@ def _witness(before: Before, name: str, shown: Shown, *, exact: bool = False) ->
     return stood
 
 
-def _rounding(before: Before, since: datetime, shown: Shown) -> str:
+def _rounding(before: BeforeCheck, since: datetime, shown: ClockReading) -> str:
     """Return why a rounded step could not show a change yet; empty if it could."""
     if not shown.uncertainty:
         return ""
@@ -263,7 +265,7 @@ def _rounding(before: Before, since: datetime, shown: Shown) -> str:
     return f"rounded to {width} steps, of which about {expected:.0f} were to come"
 
 
-def _is_same(before: Before, output: Shown) -> bool:
+def _is_same(before: BeforeCheck, output: ClockReading) -> bool:
     """Return whether the output is unchanged; its rounded step is then unchanged as well."""
     was = witness_of(before.liveness, "output")
     return was is not None and not output.why and was.mark == output.mark
@@ -276,25 +278,25 @@ def _silence(reading: Reading | None) -> str:
     return "" if reading.state is SourceState.FRESH else reading.reason or reading.state.value
 
 
-def _output(tail: LogTail, reading: Reading | None) -> Shown:
+def _output(tail: LogTail, reading: Reading | None) -> ClockReading:
     why = _silence(reading)
     if why:
-        return Shown(why=why)
-    return Shown(mark=tail.digest)
+        return ClockReading(why=why)
+    return ClockReading(mark=tail.digest)
 
 
-def _logs(before: Before, reading: Reading | None, *, exact: bool) -> Witness:
+def _logs(before: BeforeCheck, reading: Reading | None, *, exact: bool) -> Witness:
     why = _silence(reading)
     if why:
-        return _witness(before, "logs", Shown(why=why))
+        return _witness(before, "logs", ClockReading(why=why))
     shown = before.tail.progress
     if shown is not None:
-        return _witness(before, "logs", Shown(shown.step, shown.uncertainty), exact=exact)
+        return _witness(before, "logs", ClockReading(shown.step, shown.uncertainty), exact=exact)
     loss = before.tail.loss_alone
     if not loss:
-        return _witness(before, "logs", Shown(why="no progress line in the output's tail"))
+        return _witness(before, "logs", ClockReading(why="no progress line in the output's tail"))
     mark = f"{_LOSS_MARK}{hashlib.sha256(loss.encode()).hexdigest()[:16]}"
-    found = _witness(before, "logs", Shown(mark=mark))
+    found = _witness(before, "logs", ClockReading(mark=mark))
     was = witness_of(before.liveness, "logs")
     # Losses are printed only every few steps. So a new one proves progress, but a missing one
     # proves nothing.
@@ -303,12 +305,12 @@ def _logs(before: Before, reading: Reading | None, *, exact: bool) -> Witness:
     return found.model_copy(update={"moves": Moves.TOO_SOON, "why": LOSS_ALONE})
 
 
-def _tracker(before: Before, seen: Observation, reading: Reading | None) -> Witness:
+def _tracker(before: BeforeCheck, seen: Observation, reading: Reading | None) -> Witness:
     why = _silence(reading)
     step = seen.tracker.step if seen.tracker is not None else None
     if not why and step is None:
         why = NO_STEP
-    found = _witness(before, "tracker", Shown(step, why=why))
+    found = _witness(before, "tracker", ClockReading(step, why=why))
     standing = found.moves in (Moves.STOOD, Moves.TOO_SOON)
     if not standing or before.had is None or step is None or step > before.had:
         return found
@@ -318,7 +320,7 @@ def _tracker(before: Before, seen: Observation, reading: Reading | None) -> Witn
     return found.model_copy(update={"moves": Moves.CATCHING_UP, "why": why})
 
 
-def _caught_up_by(before: Before) -> datetime:
+def _caught_up_by(before: BeforeCheck) -> datetime:
     """Return until when a tracker may be silent while its known steps are repeated."""
     began = before.liveness.phase_since or before.began or before.now
     if before.rate is None or before.had is None:
@@ -328,25 +330,25 @@ def _caught_up_by(before: Before) -> datetime:
     return began + timedelta(seconds=CATCH_UP_SLACK * steps / before.rate + 3600)
 
 
-def _checkpoints(check: Check, reading: Reading | None) -> Shown:
+def _checkpoints(check: Check, reading: Reading | None) -> ClockReading:
     why = _silence(reading)
     if why:
-        return Shown(why=why)
+        return ClockReading(why=why)
     half = [one.step for one in check.checkpoints_incomplete]
     steps = [*check.checkpoints_complete, *half]
     if not steps:
-        return Shown(why=NO_CHECKPOINT)
+        return ClockReading(why=NO_CHECKPOINT)
     newest = max(steps)
-    return Shown(newest, mark="incomplete" if newest in half else "")
+    return ClockReading(newest, mark="incomplete" if newest in half else "")
 
 
-def _telemetry(check: Check, now: datetime) -> Shown:
+def _telemetry(check: Check, now: datetime) -> ClockReading:
     gauges = check.telemetry
     if gauges is None:
-        return Shown(why="no gauges")
+        return ClockReading(why="no gauges")
     if gauges.at is None or now - gauges.at > TELEMETRY_GONE:
-        return Shown(why="no sample for more than 10 min")
+        return ClockReading(why="no sample for more than 10 min")
     if gauges.step is None and gauges.progress_at is None:
-        return Shown(why="no gauge of steps or progress")
+        return ClockReading(why="no gauge of steps or progress")
     mark = gauges.progress_at.isoformat() if gauges.progress_at is not None else ""
-    return Shown(gauges.step, mark=mark)
+    return ClockReading(gauges.step, mark=mark)

@@ -28,7 +28,7 @@ _MACHINE_WORDS = re.compile(
 """Words in names of machine gauges, since a disk's throughput is not training throughput."""
 
 
-def of_the_newest(
+def current_tracker_facts(
     past: Earlier, instance: Instance, tracker: TrackerFacts | None
 ) -> TrackerFacts | None:
     """Return the tracker's facts, unless they still show an earlier instance's end.

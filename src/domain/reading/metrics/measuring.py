@@ -11,20 +11,20 @@ from datetime import timedelta
 import numpy as np
 
 from watchkeeper.domain.reading.log_tail import LogTail
-from watchkeeper.domain.reading.metrics.latest_metrics import latest_metrics, of_the_newest
+from watchkeeper.domain.reading.metrics.latest_metrics import current_tracker_facts, latest_metrics
 from watchkeeper.domain.reading.metrics.nonfinite_latest import nonfinite_latest
 from watchkeeper.domain.reading.metrics.numeric import (
     LEVEL_POINTS_MAX,
     Floats,
     Ints,
-    Rise,
+    LevelRule,
     ShiftRule,
     level_of,
     median_of,
     shift_of,
 )
 from watchkeeper.domain.reading.metrics.pace import pace_of
-from watchkeeper.domain.reading.metrics.resume import is_settled, overlap_of
+from watchkeeper.domain.reading.metrics.resume import is_comparison_over, overlap_of
 from watchkeeper.domain.reading.metrics.series import Series, series_of_history, usable_history
 from watchkeeper.domain.reading.metrics.series_checks import series_of_checks
 from watchkeeper.domain.reading.nonfinite_lines import bad_lines
@@ -56,7 +56,7 @@ SKIPPED_WINDOW = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierChecks:
     """What earlier checks know.
 
     Attributes:
@@ -93,7 +93,7 @@ def measure(
     contract = past.contract
     limits = limits_of(contract)
     highest = highest_before(past, instance.plan.instance)
-    tracker = of_the_newest(past, instance, tracker)
+    tracker = current_tracker_facts(past, instance, tracker)
     latest = latest_metrics(past, seen, tracker)
     series, before = _series(past, instance, seen, _placed(tracker, progress, latest), progress)
     loose = nonfinite_latest(past, instance, latest, progress, series)
@@ -125,11 +125,11 @@ def measure(
         high_water=mark,
         catching_up=catching,
         warm=step is not None and step >= warm_from,
-        loss=_level(pick, "loss", Rise(limits.loss_rise)),
+        loss=_level(pick, "loss", LevelRule(limits.loss_rise)),
         grad_norm=_level(
-            pick, "grad_norm", Rise(limits.grad_norm_factor - 1, most=limits.grad_norm_max)
+            pick, "grad_norm", LevelRule(limits.grad_norm_factor - 1, most=limits.grad_norm_max)
         ),
-        z_loss=_level(pick, "z_loss", Rise(limits.z_loss_factor - 1)),
+        z_loss=_level(pick, "z_loss", LevelRule(limits.z_loss_factor - 1)),
         router=_router(pick),
         shift=_shift(pick, before.own[-1].at.timestamp() if before.own else 0.0),
         pace=pace_of(series, limits, seen, contract, past),
@@ -151,7 +151,7 @@ def _series(
     seen: Observation,
     latest: tuple[int | None, Mapping[str, float]],
     progress: Progress | None,
-) -> tuple[Series | None, Before]:
+) -> tuple[Series | None, EarlierChecks]:
     history = usable_history(seen)
     if history is not None and history.steps:
         series = series_of_history(past, instance, history, _compares(past, instance))
@@ -179,10 +179,10 @@ def _compares(past: Earlier, instance: Instance) -> bool:
     measured = last.measured if last is not None else None
     if last is None or measured is None or last.instance != instance.plan.instance:
         return True
-    return not is_settled(measured.resume, measured, measured.high_water)
+    return not is_comparison_over(measured.resume, measured, measured.high_water)
 
 
-def _before(past: Earlier, instance: Instance, newest: int | None, turns: int) -> Before:
+def _before(past: Earlier, instance: Instance, newest: int | None, turns: int) -> EarlierChecks:
     measured = [one for one in past.checks if one.source]
     own = [one for one in measured if one.instance == instance.plan.instance]
     known = own[-1].measured if own else None
@@ -194,7 +194,7 @@ def _before(past: Earlier, instance: Instance, newest: int | None, turns: int) -
             segment += 1
     same = tuple(one for one in own if one.segment == segment)
     last = same[-1].measured if same else None
-    return Before(same, segment, last, tuple(measured))
+    return EarlierChecks(same, segment, last, tuple(measured))
 
 
 def _shown_step(instance: Instance, tail: LogTail) -> int | None:
@@ -225,7 +225,7 @@ class _Pick:
     series: Series
     judged_from: int
     new_from: int
-    before: Before
+    before: EarlierChecks
     limits: Limits
 
 
@@ -241,7 +241,7 @@ def _points(pick: _Pick, role: str) -> tuple[Ints, Floats, Floats | None]:
     return steps[known], values[known], times[known] if times is not None else None
 
 
-def _level(pick: _Pick, role: str, rise: Rise) -> Level | None:
+def _level(pick: _Pick, role: str, rise: LevelRule) -> Level | None:
     name = pick.series.names.get(role)
     if name is None or role not in pick.series.columns:
         return None
@@ -266,7 +266,7 @@ def _router(pick: _Pick) -> Level | None:
         return None
     falls = falls_on_collapse(name)
     share = 1 - pick.limits.router_drop if falls else pick.limits.z_loss_factor - 1
-    return _level(pick, "router", Rise(share, falls=falls))
+    return _level(pick, "router", LevelRule(share, falls=falls))
 
 
 def _shift(pick: _Pick, since: float) -> Shift | None:

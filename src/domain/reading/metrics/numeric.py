@@ -38,12 +38,12 @@ TO_DEVIATION = 1.4826
 """Factor from median absolute deviation to standard deviation, for a normal distribution."""
 
 
-def packed(values: Sequence[float]) -> Floats:
+def float_array(values: Sequence[float]) -> Floats:
     """Return numbers as a read-only array, twice as fast as NumPy does."""
     return np.frombuffer(_layout(len(values), "d").pack(*values))
 
 
-def packed_whole(values: Sequence[int]) -> Ints:
+def int_array(values: Sequence[int]) -> Ints:
     """Return whole numbers below 2**63 as a read-only array."""
     return np.frombuffer(_layout(len(values), "q").pack(*values), dtype=np.int64)
 
@@ -90,7 +90,7 @@ def _scales(points: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rise:
+class LevelRule:
     """How a level is judged.
 
     Attributes:
@@ -105,7 +105,7 @@ class Rise:
 
 
 def level_of(
-    metric: str, steps: Ints, values: Floats, rise: Rise, new_from: int, before: Level | None
+    metric: str, steps: Ints, values: Floats, rise: LevelRule, new_from: int, before: Level | None
 ) -> Level | None:
     """Compare a metric with its own past.
 
@@ -219,7 +219,7 @@ def _expected(
     medians: list[float],
     chunk: int,
     first_new: int,
-    rise: Rise,
+    rise: LevelRule,
     noise: float,
     before: float | None,
     frozen: bool,

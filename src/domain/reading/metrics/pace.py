@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from watchkeeper.domain.reading.metrics.numeric import bins_of, median_of, packed
+from watchkeeper.domain.reading.metrics.numeric import bins_of, float_array, median_of
 from watchkeeper.domain.reading.metrics.series import Series
 from watchkeeper.domain.values.contract.contract import Contract, cadence_of
 from watchkeeper.domain.values.contract.detect_limits import Limits
@@ -138,7 +138,7 @@ def _baseline(
     """Return the expected pace, from the cadences before the judged ones."""
     pool = [value for value in bins[limits.throughput_cadences :] if value is not None]
     enough = len(pool) >= limits.throughput_cadences
-    own = median_of(packed(pool)) if enough else None
+    own = median_of(float_array(pool)) if enough else None
     if last is None:
         return own, len(pool)
     pace, at = last

@@ -10,7 +10,7 @@ import numpy as np
 from watchkeeper.domain.reading.metrics.numeric import Floats, Ints
 from watchkeeper.domain.reading.metrics.numeric_offset import offset_by_steps, offset_by_trend
 from watchkeeper.domain.reading.metrics.series import Series
-from watchkeeper.domain.reading.metrics.series_checks import shown_losses
+from watchkeeper.domain.reading.metrics.series_checks import printed_losses
 from watchkeeper.domain.values.contract.detect_limits import Limits, limits_of
 from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.exits import significant
@@ -69,7 +69,7 @@ def overlap_of(
     if limits.resume_differs == "expected":
         return Overlap(reason="a difference was agreed in the contract")
     known = known.model_copy(update={"new_beyond": 0})
-    if is_settled(known, last, mark):
+    if is_comparison_over(known, last, mark):
         return known
     planned = contract.detect.resume_planned
     before = _before(past, instance, series, segment)
@@ -78,7 +78,7 @@ def overlap_of(
     return _with_offset(found, both, before, series, mark, instance, limits, planned)
 
 
-def is_settled(known: Overlap | None, last: Measured | None, mark: int | None) -> bool:
+def is_comparison_over(known: Overlap | None, last: Measured | None, mark: int | None) -> bool:
     """Return whether the comparison is over: training is past all comparable steps."""
     if last is None or last.last_step is None or mark is None or last.last_step <= mark:
         return False
@@ -131,7 +131,7 @@ def _both(
     catching = not series.steps.size or int(series.steps[-1]) < mark
     if series.source == "history" and catching:
         # A tracker that accepts no step twice is silent now; the output is not.
-        shown = [one for one in shown_losses(seen, instance) if one[0].loss is not None]
+        shown = [one for one in printed_losses(seen, instance) if one[0].loss is not None]
         steps = np.array([step for _, step in shown], dtype=np.int64)
         losses = np.array([line.loss or 0.0 for line, _ in shown])
         slack = np.array([line.loss_slack for line, _ in shown])

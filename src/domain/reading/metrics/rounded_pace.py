@@ -19,7 +19,7 @@ _EXACT_ENOUGH = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class RoundedProgress:
     """What checks showed of one stretch of training.
 
     Attributes:
@@ -33,18 +33,18 @@ class Shown:
     slack: int
 
 
-def shown_by(points: Sequence[tuple[float, int]], slack: int) -> Shown:
+def newest_stretch(points: Sequence[tuple[float, int]], slack: int) -> RoundedProgress:
     """Return the newest stretch of points: those since the step last fell."""
     begin = 0
     for at, (earlier, later) in enumerate(pairwise(points), 1):
         if later[1] < earlier[1]:
             begin = at
     own = points[begin:]
-    return Shown(tuple(at for at, _ in own), tuple(step for _, step in own), slack)
+    return RoundedProgress(tuple(at for at, _ in own), tuple(step for _, step in own), slack)
 
 
 def slow_paces(
-    shown: Shown, cadence_s: float, windows: int, drop: float
+    shown: RoundedProgress, cadence_s: float, windows: int, drop: float
 ) -> list[tuple[float, float]]:
     """Return times and paces if the newest windows are slow beyond rounding, else nothing.
 
@@ -69,7 +69,7 @@ def slow_paces(
     return []
 
 
-def rough_paces(shown: Shown) -> list[tuple[float, float]]:
+def rough_paces(shown: RoundedProgress) -> list[tuple[float, float]]:
     """Return times and paces, each over enough steps to make rounding small."""
     needed = max(_EXACT_ENOUGH * shown.slack, 1)
     found: list[tuple[float, float]] = []
@@ -83,7 +83,7 @@ def rough_paces(shown: Shown) -> list[tuple[float, float]]:
     return found
 
 
-def _places(shown: Shown, span_s: float, cadence_s: float, windows: int) -> list[int]:
+def _places(shown: RoundedProgress, span_s: float, cadence_s: float, windows: int) -> list[int]:
     """Return the checks that bound the newest windows, oldest first; empty if too few."""
     if not shown.times:
         return []
@@ -93,13 +93,13 @@ def _places(shown: Shown, span_s: float, cadence_s: float, windows: int) -> list
     return places if places[0] > 0 and len(set(places)) == len(places) else []
 
 
-def _least(shown: Shown, end: int) -> float:
+def _least(shown: RoundedProgress, end: int) -> float:
     moved = shown.steps[end] - shown.steps[0] - 2 * shown.slack
     took = shown.times[end] - shown.times[0]
     return moved / took if took > 0 else 0.0
 
 
-def _most(shown: Shown, begin: int, end: int) -> float:
+def _most(shown: RoundedProgress, begin: int, end: int) -> float:
     """Return the highest possible pace of a window; 0 if no step moved in it."""
     moved = shown.steps[end] - shown.steps[begin]
     took = shown.times[end] - shown.times[begin]

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from watchkeeper.domain.reading.metrics.numeric import Flags, Floats, Ints, packed, packed_whole
+from watchkeeper.domain.reading.metrics.numeric import Flags, Floats, Ints, float_array, int_array
 from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.contract.metric_names import is_loss_scale, recognise
 from watchkeeper.domain.values.earlier import Earlier
@@ -107,7 +107,7 @@ def series_of_history(
     names = recognise((*history.columns, *history.not_finite), stated)
     size = len(history.steps)
     rows = size if whole else min(size, ROWS_MAX)
-    steps = packed_whole(history.steps[size - rows :])
+    steps = int_array(history.steps[size - rows :])
     times = _floats(history.times, rows) if history.times else None
     columns = {
         role: _floats(history.columns[name], rows)
@@ -145,7 +145,7 @@ def _newest(history: MetricHistory, name: str) -> float | None:
 
 
 def _floats(values: tuple[float, ...], rows: int) -> Floats:
-    return packed(values[len(values) - rows :])
+    return float_array(values[len(values) - rows :])
 
 
 def _launched(past: Earlier, instance: Instance, times: Floats | None) -> int:
@@ -196,11 +196,11 @@ def _pace_rows(
     if not history.times or size < 2:
         return None, None
     thin = max(1, -(-size // PACE_ROWS_MAX))
-    times = packed(history.times[::thin])
+    times = float_array(history.times[::thin])
     if name is not None and name in history.columns:
-        values = packed(history.columns[name][::thin])
+        values = float_array(history.columns[name][::thin])
         if thin > 1 and not np.isfinite(values).any():
-            times, values = packed(history.times), packed(history.columns[name])
+            times, values = float_array(history.times), float_array(history.columns[name])
     else:
         steps = np.array(history.steps[::thin], dtype=np.float64)
         gaps, moves = np.diff(times), np.diff(steps)

@@ -10,7 +10,7 @@ from itertools import groupby
 
 import numpy as np
 
-from watchkeeper.domain.reading.metrics.rounded_pace import rough_paces, shown_by, slow_paces
+from watchkeeper.domain.reading.metrics.rounded_pace import newest_stretch, rough_paces, slow_paces
 from watchkeeper.domain.reading.metrics.series import FINITE_ROLES, NO_STEPS, NO_VALUES, Series
 from watchkeeper.domain.reading.progress.lines import Line, read_line
 from watchkeeper.domain.reading.progress.progress import progress_of
@@ -53,7 +53,7 @@ def series_of_checks(
             computed from steps.
     """
     stated = past.contract.detect.metrics
-    shown = shown_losses(seen, instance)
+    shown = printed_losses(seen, instance)
     printed = any(line.loss is not None for line, _ in shown)
     names: dict[str, str] = {}
     rows: list[_Row] = []
@@ -143,7 +143,7 @@ def _rounded(
         if one.instance == own and one.step is not None
     ]
     points.append((seen.at.timestamp(), progress.step))
-    shown = shown_by(points, progress.uncertainty)
+    shown = newest_stretch(points, progress.uncertainty)
     contract, limits = past.contract, limits_of(past.contract)
     cadence_s = cadence_of(contract).total_seconds()
     slow = slow_paces(shown, cadence_s, limits.throughput_cadences, limits.throughput_drop)
@@ -215,7 +215,7 @@ def _merged(rows: list[_Row]) -> list[_Row]:
     return merged
 
 
-def shown_losses(seen: Observation, instance: Instance) -> list[tuple[Line, int]]:
+def printed_losses(seen: Observation, instance: Instance) -> list[tuple[Line, int]]:
     """Return the newest stretch's progress lines with an exact step, oldest first."""
     first_step = instance.plan.resume_step or 0
     found: list[tuple[Line, int]] = []

@@ -90,7 +90,7 @@ def read_bare(line: str, maxima: frozenset[Step]) -> Line | None:
     return None
 
 
-def read_in(line: str, maxima: frozenset[Step]) -> Line | None:
+def read_line_or_bar(line: str, maxima: frozenset[Step]) -> Line | None:
     """Read a line as `read_line` does, or read its bare training bar.
 
     Args:

@@ -1,7 +1,8 @@
 """Reads one line of a training log, in the formats of training frameworks.
 
 It reads Levanter and tqdm bars, Megatron and NeMo, DeepSpeed, Hugging Face's dictionaries,
-Lightning, plain `key=value`, JSON lines, and `own_forms`. A bar of an evaluation or a download is
+Lightning, plain `key=value`, JSON lines, and `framework_lines`. A bar of an evaluation or a
+download is
 not progress.
 """
 
@@ -11,13 +12,18 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from watchkeeper.domain.reading.progress.epoch_counts import epoch_count, keras_count
+from watchkeeper.domain.reading.progress.framework_lines import (
+    FrameworkLine,
+    framework_line,
+    is_evaluation,
+)
 from watchkeeper.domain.reading.progress.numbers import (
     NUMBER,
     SHOWN,
     Count,
     count_of,
     float_of,
-    held_count,
+    int_of,
     loss_of,
     maximum_of,
     number_of,
@@ -25,7 +31,6 @@ from watchkeeper.domain.reading.progress.numbers import (
     shown_count,
     slack_of,
 )
-from watchkeeper.domain.reading.progress.own_forms import Printed, evaluates, own_form
 from watchkeeper.domain.reading.progress.plain_forms import (
     EVALUATION,
     NOT_A_STEP,
@@ -137,7 +142,7 @@ def _read(line: str) -> Line | None:
         text = _ANSI.sub("", text)
     if "Progress on:" in text:
         return _levanter(text)
-    if own := own_form(text):
+    if own := framework_line(text):
         return _of_own_form(own)
     if "%|" in text and (found := _bar(text)):
         return found
@@ -155,7 +160,7 @@ def _read(line: str) -> Line | None:
     return None if plain is None else _of_own_form(plain)
 
 
-def _of_own_form(own: Printed) -> Line:
+def _of_own_form(own: FrameworkLine) -> Line:
     shown = (own.format, own.phase, own.step, own.uncertainty, own.maximum)
     return Line(*shown, own.maximum_exact, own.loss, own.slack, own.rate, own.epoch)
 
@@ -309,7 +314,7 @@ def _dictionary(text: str) -> Line | None:
     body = text[start : text.rfind("}") + 1]
     if not body:
         return None
-    if evaluates(text[:start]):
+    if is_evaluation(text[:start]):
         return Line("hugging_face" if body.startswith("{'") else "json", "evaluation")
     if body.startswith("{'"):
         return _hugging_face(body)
@@ -321,7 +326,7 @@ def _dictionary(text: str) -> Line | None:
         return None
     values = cast("dict[str, object]", held)
     step = next(
-        (found for key in _JSON_STEPS if (found := held_count(values.get(key))) is not None), None
+        (found for key in _JSON_STEPS if (found := int_of(values.get(key))) is not None), None
     )
     if step is None:
         return None
@@ -330,9 +335,7 @@ def _dictionary(text: str) -> Line | None:
     evaluated = any(EVALUATION.match(key) for key in values)
     if loss is None and evaluated:
         return Line("json", "evaluation", step=step.value, uncertainty=step.uncertainty)
-    maximum = next(
-        (m for key in _JSON_MAXIMA if (m := held_count(values.get(key))) is not None), None
-    )
+    maximum = next((m for key in _JSON_MAXIMA if (m := int_of(values.get(key))) is not None), None)
     return Line(
         format="json",
         phase="training",

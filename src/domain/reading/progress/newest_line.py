@@ -3,10 +3,10 @@
 import re
 from dataclasses import replace
 
-from watchkeeper.domain.reading.progress.bare_bars import is_loss_alone, read_bare, read_in
+from watchkeeper.domain.reading.progress.bare_bars import is_loss_alone, read_bare, read_line_or_bar
 from watchkeeper.domain.reading.progress.epoch_counts import epoch_header
+from watchkeeper.domain.reading.progress.framework_lines import BLOCKS
 from watchkeeper.domain.reading.progress.lines import Line, in_epoch_of, read_line
-from watchkeeper.domain.reading.progress.own_forms import BLOCKS
 from watchkeeper.domain.reading.progress.progress import progress_of
 
 _HEADS_EVALUATION = re.compile(
@@ -35,7 +35,7 @@ def newest_line(text: str, bars: frozenset[int]) -> Line | None:
     header: int | None = None
     lines = text.splitlines() or [text]
     for at, line in reversed(tuple(enumerate(lines))):
-        shown = read_in(line, bars)
+        shown = read_line_or_bar(line, bars)
         if shown is not None and shown.phase == "training":
             if shown.step is None and shown.format == "key_value":
                 # Only a loss: the step is on another line, if there is one.
@@ -61,7 +61,7 @@ def newest_line(text: str, bars: frozenset[int]) -> Line | None:
 def _header_above(lines: list[str], below: int, bars: frozenset[int]) -> int | None:
     """Return the place of an evaluation's header right above losses, or `None`."""
     for at in reversed(range(below)):
-        shown = read_in(lines[at], bars)
+        shown = read_line_or_bar(lines[at], bars)
         if shown is not None and shown.phase == "training":
             if shown.step is None and shown.format == "key_value":
                 continue

@@ -168,7 +168,7 @@ def float_of(value: object) -> float | None:
     return None
 
 
-def held_count(value: object) -> Count | None:
+def int_of(value: object) -> Count | None:
     """Return a count of a JSON object, also if written as text; else `None`."""
     if isinstance(value, str):
         return shown_count(value)

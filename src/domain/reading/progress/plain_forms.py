@@ -6,6 +6,7 @@ narrowly: many lines hold such words.
 
 import re
 
+from watchkeeper.domain.reading.progress.framework_lines import FrameworkLine
 from watchkeeper.domain.reading.progress.numbers import (
     NUMBER,
     SHOWN,
@@ -16,7 +17,6 @@ from watchkeeper.domain.reading.progress.numbers import (
     shown_count,
     slack_of,
 )
-from watchkeeper.domain.reading.progress.own_forms import Printed
 
 EVALUATION = re.compile(
     r"(?<![a-z])(?:eval\w*|valid\w*|val|test(?:ing)?|sanity checking|predict\w*)(?![a-z])",
@@ -85,7 +85,7 @@ _LOSS_ALONE = re.compile(
 )
 
 
-def key_value(text: str) -> Printed | None:
+def key_value(text: str) -> FrameworkLine | None:
     """Return what a line like `step=4600 loss=2.3` says, in any spelling, or `None`."""
     found, total = _STEP.search(text), TOTAL_STEP.search(text)
     if (found is None and total is None) or NOT_A_STEP.search(text):
@@ -103,12 +103,12 @@ def key_value(text: str) -> Printed | None:
     else:
         counts = own
     if EVALUATION.search(text):
-        return Printed("key_value", "evaluation")
+        return FrameworkLine("key_value", "evaluation")
     step, maximum = counts
     if maximum is None and (whole := _TOTAL_STEPS.search(text)):
         maximum = shown_count(whole["maximum"])
     deep = "samples/sec" in text or "[Rank " in text or "SamplesPerSec" in text
-    return Printed(
+    return FrameworkLine(
         format="deepspeed" if deep else "key_value",
         step=step.value,
         uncertainty=step.uncertainty,
@@ -162,9 +162,9 @@ def _is_shown(
     return found[0].startswith("[") and text.startswith("]", found.end())
 
 
-def loss_alone(text: str) -> Printed | None:
+def loss_alone(text: str) -> FrameworkLine | None:
     """Return the loss of a line with nothing else about training, or `None`."""
     found = _LOSS_ALONE.fullmatch(text)
     if found is None or EVALUATION.search(text):
         return None
-    return Printed("key_value", loss=number_of(found["loss"]), slack=slack_of(found["loss"]))
+    return FrameworkLine("key_value", loss=number_of(found["loss"]), slack=slack_of(found["loss"]))

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import NonNegativeInt
 
-from watchkeeper.domain.reading.progress.bare_bars import NO_BARS, read_in
+from watchkeeper.domain.reading.progress.bare_bars import NO_BARS, read_line_or_bar
+from watchkeeper.domain.reading.progress.framework_lines import BLOCKS
 from watchkeeper.domain.reading.progress.lines import Line, read_line
-from watchkeeper.domain.reading.progress.own_forms import BLOCKS
 from watchkeeper.domain.values.basic import Step, Value
 
 BLOCK_MAX = 60
@@ -72,7 +72,7 @@ def parse_progress(line: str, bars: frozenset[Step] = NO_BARS) -> Progress | Non
     Returns:
         None for every other line: other bars, and `-/2384`, which is printed before anything ran.
     """
-    shown = read_in(line, bars)
+    shown = read_line_or_bar(line, bars)
     return None if shown is None else progress_of(shown)
 
 

@@ -73,12 +73,12 @@ def judged_texts(texts: Iterable[str], plan: LaunchPlan) -> tuple[str, ...]:
     return tuple(text for text in texts if resumes or not any(own in text for own in RESUME_ONLY))
 
 
-def is_cut(lines: tuple[str, ...], lines_max: int) -> bool:
+def is_truncated(lines: tuple[str, ...], lines_max: int) -> bool:
     """Return whether an output may be longer than the part that was read."""
     return len(lines) >= lines_max or sum(map(len, lines)) >= WHOLE_CHARACTERS_MAX
 
 
-def startup_shown(past: Earlier, seen: Observation, before: Startup) -> Startup:
+def updated_startup(past: Earlier, seen: Observation, before: Startup) -> Startup:
     """Add the named texts that a start's log has shown to what is known of it.
 
     Args:
@@ -113,7 +113,7 @@ def shows_forbidden(check: Check) -> str:
     return f"a start-up line that the contract forbids: {lines[0]}" if lines else ""
 
 
-def lines_awaited(past: Earlier, instance: Instance, check: Check) -> tuple[str, ...]:
+def missing_lines(past: Earlier, instance: Instance, check: Check) -> tuple[str, ...]:
     """Return the expected texts that a start has not shown yet."""
     expected = judged_texts(past.contract.policy.lines_expected, instance.plan)
     return tuple(text for text in expected if text not in check.startup.expected)

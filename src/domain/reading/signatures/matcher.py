@@ -14,7 +14,7 @@ from watchkeeper.domain.reading.signatures.expressions import FLAGS, Expression,
 from watchkeeper.domain.reading.signatures.known_lines import Known, KnownLines, folded
 from watchkeeper.domain.reading.signatures.literals import literals_of
 from watchkeeper.domain.reading.signatures.model import Rank, Scope, Signature
-from watchkeeper.domain.reading.signatures.plain_errors import is_message, raised_at
+from watchkeeper.domain.reading.signatures.plain_errors import is_error_message, raised_at
 from watchkeeper.domain.reading.signatures.prefixes import texts_of
 from watchkeeper.domain.reading.signatures.shapes import Shapes
 
@@ -52,7 +52,7 @@ def bare_number(text: str) -> str:
     return text.strip() if text.strip().isdigit() else text
 
 
-def is_part(small: bytes, start: int, end: int) -> bool:
+def is_inside_number(small: bytes, start: int, end: int) -> bool:
     """Say whether digits are a part of a longer number, where no expression takes them for a code.
 
     A tail of measurements has hundreds of numbers, and some hold 401, 403 or 429.
@@ -93,7 +93,7 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|;")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LineReading:
     """What one line says.
 
     Attributes:
@@ -107,7 +107,7 @@ class Reading:
     answers: tuple[Signature, ...] = ()
 
 
-_NOTHING = Reading()
+_NOTHING = LineReading()
 
 
 class Matcher:
@@ -148,7 +148,7 @@ class Matcher:
             small += b"\n"
         small = without_counters(small)
         for literal, start, end in self._claims.find_matches_as_indexes(small):
-            if literal in self._numbers and is_part(small, start, end):
+            if literal in self._numbers and is_inside_number(small, start, end):
                 continue
             behind = self._behind.get(literal)
             if behind is None or behind.match(small, end):
@@ -179,7 +179,7 @@ class Matcher:
             reading = self._shapes.reported(line) or self._shapes.reported(line)
             self._known.learn(shape, self._adds(shape.decode(), reading))
 
-    def _adds(self, shape: str, reading: Reading | None) -> Known | None:
+    def _adds(self, shape: str, reading: LineReading | None) -> Known | None:
         if reading is None or reading.signatures or reading.answers:
             return None
         if reading is _NOTHING:
@@ -194,7 +194,7 @@ class Matcher:
         guards = frozenset(one.id for one in reading.silenced)
         return None if doubts is None else (guards, doubts)
 
-    def read(self, line: str, before: str = "") -> Reading:
+    def read(self, line: str, before: str = "") -> LineReading:
         """Read one line.
 
         Args:
@@ -205,7 +205,7 @@ class Matcher:
         reading = self._shape_reading(line) if not may_be_frame(before) else None
         return self._read(line, before) if reading is None else reading
 
-    def _shape_reading(self, line: str) -> Reading | None:
+    def _shape_reading(self, line: str) -> LineReading | None:
         """Return the shared reading of a line's shape; `None` if the line must be read."""
         reading = self._shapes.reported(line) if not self._plainly else None
         if reading is None:
@@ -213,14 +213,14 @@ class Matcher:
         exact = self._exact_claims if reading is _NOTHING else self._exact_all
         return None if exact.possible(_in_small_letters(line)) else reading
 
-    def _learnt(self, shape: str) -> Reading | None:
+    def _learnt(self, shape: str) -> LineReading | None:
         """Return the reading of digit-independent expressions; `None` if others decide."""
         small = _in_small_letters(shape)
         if COUNTS in small or SCALES in small or raised_at(shape):
             return None
         return self._read(shape, "", self._index.possible(small) - self._exact)
 
-    def _read(self, line: str, before: str, those: set[int] | None = None) -> Reading:
+    def _read(self, line: str, before: str, those: set[int] | None = None) -> LineReading:
         possible = sorted(self._possible(line) if those is None else those)
         claims = [self._all[number] for number in possible if number >= self._guards]
         if not claims:
@@ -260,7 +260,7 @@ class Matcher:
         kept.sort(key=lambda signature: -signature.rank)
         if dropped and not claimed:
             silenced = [*_silence(guards, line, texts)[1], *silenced]
-        return Reading(tuple(kept), tuple(silenced) if dropped else (), tuple(answers))
+        return LineReading(tuple(kept), tuple(silenced) if dropped else (), tuple(answers))
 
     def _possible(self, line: str) -> set[int]:
         if self._plainly:
@@ -299,7 +299,7 @@ def _without_messages(found: list[Expression], line: str) -> list[Expression]:
     if raised is None:
         return found
     at = raised.start()
-    return [one for one in found if not is_message(one.signature, one.search, line, at)]
+    return [one for one in found if not is_error_message(one.signature, one.search, line, at)]
 
 
 def _taken_out(part: Expression, line: str) -> str:

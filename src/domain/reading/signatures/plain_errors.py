@@ -46,12 +46,12 @@ def raised_at(line: str) -> re.Match[str] | None:
     return _RAISED.search(line)
 
 
-def may_pass(signature: Signature) -> bool:
+def claims_transient(signature: Signature) -> bool:
     """Return whether a signature claims that a retry can work."""
     return outlook_of(signature) in _PASSES and signature.label is not Label.BENIGN
 
 
-def is_message(signature: Signature, search: re.Pattern[str], line: str, raised: int) -> bool:
+def is_error_message(signature: Signature, search: re.Pattern[str], line: str, raised: int) -> bool:
     """Return whether a retry claim rests only on the message of such an error.
 
     Args:
@@ -60,7 +60,7 @@ def is_message(signature: Signature, search: re.Pattern[str], line: str, raised:
         line: The line.
         raised: Where the error's name begins, by `raised_at`.
     """
-    if not may_pass(signature):
+    if not claims_transient(signature):
         return False
     if raised and search.search(line[:raised]):
         return False

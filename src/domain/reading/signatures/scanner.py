@@ -67,7 +67,7 @@ class Hit:
 
 
 @dataclass(slots=True)
-class Kept:
+class SignatureHits:
     """The first and last hits of one signature, and how many there were."""
 
     first: list[Hit] = field(default_factory=list[Hit])
@@ -94,7 +94,7 @@ class Scanner:
         said: There was something other than white space before that end.
     """
 
-    kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    kept: dict[str, SignatureHits] = field(default_factory=dict[str, SignatureHits])
     silenced: dict[str, Hit] = field(default_factory=dict[str, Hit])
     answered: dict[str, Hit] = field(default_factory=dict[str, Hit])
     lines: int = 0
@@ -226,7 +226,9 @@ class Scanner:
             if self._is_noise(signature, number):
                 self.silenced.setdefault(signature.id, Hit(signature, number, line))
                 continue
-            self.kept.setdefault(signature.id, Kept()).add(Hit(signature, number, line, before))
+            self.kept.setdefault(signature.id, SignatureHits()).add(
+                Hit(signature, number, line, before)
+            )
 
     def _answer(self, hit: Hit) -> None:
         self.answered.setdefault(hit.signature.id, hit)
@@ -243,7 +245,7 @@ class Scanner:
         return 0 <= number - self._succeeded <= _NOISE_LINES
 
 
-def _is_answered(kept: Kept, cancels: tuple[Label, ...]) -> bool:
+def _is_answered(kept: SignatureHits, cancels: tuple[Label, ...]) -> bool:
     return kept.first[0].signature.label in cancels
 
 

@@ -23,14 +23,14 @@ _RUNAWAY = 8.0
 _HALVINGS = 4.0
 
 
-def runs_away(tail: str) -> str:
+def diverging_line(tail: str) -> str:
     r"""Return the last line of diverging numbers, or an empty text.
 
     A gradient norm that grows by `_RUNAWAY` twice, or a loss that grows by `_JUMP` together with a
     growing norm or a falling loss scale: this is what the chronicles of large runs show before a
     restart.
 
-    >>> runs_away("loss: 2.2 | grad norm: 1.0\nloss: 2.2 | grad norm: 1.1")
+    >>> diverging_line("loss: 2.2 | grad norm: 1.0\nloss: 2.2 | grad norm: 1.1")
     ''
     """
     small = ((line, line.lower()) for line in tail.splitlines())

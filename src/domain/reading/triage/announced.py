@@ -41,7 +41,7 @@ _FRAME_LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Weak:
+class WeakClaim:
     """A claim that something failed, without a why.
 
     Attributes:
@@ -55,7 +55,7 @@ class Weak:
     line: str
 
 
-def failures_in(weak: Sequence[Weak]) -> list[Weak]:
+def failures_in(weak: Sequence[WeakClaim]) -> list[WeakClaim]:
     """Return which weak claims are failures, not effects of an announced stop.
 
     Everything after the first mark of a stop follows from it, and so does a traceback that ends in
@@ -89,7 +89,7 @@ def is_stop(line: str) -> bool:
     return _STOPS.search(line) is not None and _NO_STOP.search(line) is None
 
 
-def is_stopped(errors: Sequence[str]) -> bool:
+def ended_by_stop(errors: Sequence[str]) -> bool:
     """Return whether all tracebacks are complete and end in an error that a signal raises.
 
     Args:
@@ -98,6 +98,6 @@ def is_stopped(errors: Sequence[str]) -> bool:
     return bool(errors) and all(_RAISED_BY_A_SIGNAL.match(one) for one in errors)
 
 
-def _ends_traceback(one: Weak, traced: Sequence[int]) -> bool:
+def _ends_traceback(one: WeakClaim, traced: Sequence[int]) -> bool:
     above = any(one.number - _FRAME_LINES <= number < one.number for number in traced)
     return above and _ENDS_TRACEBACK.match(bare(one.line)) is not None

@@ -18,7 +18,7 @@ from watchkeeper.domain.reading.triage.classify import (
     fingerprint,
     is_infrastructure_end,
 )
-from watchkeeper.domain.reading.triage.outweighing import OF_A_LOST_PEER, outweighs
+from watchkeeper.domain.reading.triage.outweighing import LOST_PEER_ERRORS, outweighs
 from watchkeeper.domain.reading.triage.unscheduled import (
     demand_lines,
     is_unscheduled,
@@ -44,7 +44,7 @@ _NOT_BY_WORDS = UNKNOWN | {"host_oom", "user_stopped"}
 """Causes that the orchestrator's sentence alone does not prove: SIGKILL is "possibly OOM"."""
 
 
-_NOISE_OF_A_STOP = UNKNOWN | OF_A_LOST_PEER - {"node_failure"}
+_NOISE_OF_A_STOP = UNKNOWN | LOST_PEER_ERRORS - {"node_failure"}
 """Causes that a stop by a person leaves in a log. A machine named as lost is not one."""
 
 _SIGKILL = 9
@@ -71,7 +71,7 @@ def first_failed(check: Check) -> AttemptFacts | None:
     return (own or burst)[0]
 
 
-def lost_by(attempt: AttemptFacts) -> str:
+def lost_machine_cause(attempt: AttemptFacts) -> str:
     """Return the cause if the orchestrator says that a try lost its machine; else nothing."""
     if attempt.worker_failure and attempt.state is AttemptState.FAILED:
         return "node_failure"
@@ -146,7 +146,7 @@ def _lost_its_machine(first: AttemptFacts | None, job: JobFacts) -> bool:
 
     Its sentence on the job counts only if the try has no report.
     """
-    if first is not None and lost_by(first):
+    if first is not None and lost_machine_cause(first):
         return True
     silent = first is None or (not first.message and not first.exit_code)
     said = job.message if first is None or silent else first.message
@@ -162,10 +162,10 @@ def _classified(
         print_ = fingerprint(job, "out of memory, by the orchestrator's flag")
         lines = (attempt_line(first), f"the orchestrator's flag: out of memory{_memory(first)}")
         return _named(found, "host_oom", Outlook.ASK, print_, lines, first)
-    cause = lost_by(first) if first is not None else ""
+    cause = lost_machine_cause(first) if first is not None else ""
     stopped_for_it = _is_stopped_for_it(first, check, job)
     dark = found.cause in UNKNOWN and (stopped_for_it or not check.traceback)
-    if first is not None and cause and (dark or found.cause in OF_A_LOST_PEER):
+    if first is not None and cause and (dark or found.cause in LOST_PEER_ERRORS):
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
     # A stopped process complains of lost peers, and an interrupt is not an error of its own.
@@ -239,9 +239,9 @@ def _stopped(
 
 def _by_its_sentence(found: Classified, job: JobFacts, first: AttemptFacts | None) -> Classified:
     """Return the cause from the first failed try if the lines only show a lost peer."""
-    if first is None or found.cause not in OF_A_LOST_PEER:
+    if first is None or found.cause not in LOST_PEER_ERRORS:
         return found
-    barred = _NOT_BY_WORDS | OF_A_LOST_PEER
+    barred = _NOT_BY_WORDS | LOST_PEER_ERRORS
     if job.signal == _SIGKILL:
         barred |= RAISED
     claim = _claim(claims_in(_lines(first.message)), barred)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from watchkeeper.domain.reading.signatures.model import Label
 from watchkeeper.domain.reading.signatures.scanner import Scanner
-from watchkeeper.domain.reading.triage.texts import LINE_MAX, confidence_of, reported_by
+from watchkeeper.domain.reading.triage.texts import LINE_MAX, confidence_of, text_claims
 from watchkeeper.domain.values.causes import CLAIMS_MAX, CauseClaim
 
 _TASK = re.compile(
@@ -31,7 +31,7 @@ def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
     if not scanner.kept and not _may_run_away(scanner.tail):
         return ()
     claims: dict[tuple[str, str], CauseClaim] = {}
-    for one in reported_by(scanner):
+    for one in text_claims(scanner):
         if one.label is Label.UNKNOWN:
             continue
         line = one.line.strip()[:LINE_MAX]

@@ -133,7 +133,7 @@ def stated_cause(check: Check) -> CauseClaim | None:
     return next((claim for claim in confident if claim.label not in barred), None)
 
 
-def witnessed(found: Classified, check: Check, cause: str) -> Classified:
+def cause_from_other_sources(found: Classified, check: Check, cause: str) -> Classified:
     """Return the cause that other sources saw, if exit facts do not prove one.
 
     Args:

@@ -68,7 +68,7 @@ class Context(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class ContextFact:
     """What one part of the context says.
 
     Attributes:
@@ -88,7 +88,7 @@ class Fact:
     also: tuple[Label, ...] = ()
 
 
-def facts_of(context: Context | None) -> list[Fact]:
+def facts_of(context: Context | None) -> list[ContextFact]:
     """Return what a context says, in no order of strength."""
     if context is None:
         return []
@@ -102,7 +102,7 @@ def facts_of(context: Context | None) -> list[Fact]:
         facts += [*_named(rule, first.state), *_said(rule, first.message)]
         if first.exit_code not in (None, 0):
             facts.append(
-                Fact(
+                ContextFact(
                     Label.UNKNOWN,
                     Rank.MARK,
                     "context.attempt-exit",
@@ -147,13 +147,13 @@ def ended_well(context: Context | None) -> bool:
     return state in _ENDED_WELL or (context.exit_code == 0 and not state)
 
 
-def _ends(context: Context) -> list[Fact]:
-    facts: list[Fact] = []
+def _ends(context: Context) -> list[ContextFact]:
+    facts: list[ContextFact] = []
     code, signal = exit_facts(context.exit_code)
     signal = context.signal if context.signal is not None else signal
     if context.oom_killed:
         facts.append(
-            Fact(
+            ContextFact(
                 Label.HOST_OOM,
                 Rank.ROOT,
                 "context.oom-killed",
@@ -162,7 +162,7 @@ def _ends(context: Context) -> list[Fact]:
         )
     if context.stopped_by:
         facts.append(
-            Fact(
+            ContextFact(
                 Label.USER_STOPPED,
                 Rank.ROOT,
                 "context.stopped-by",
@@ -177,7 +177,7 @@ def _ends(context: Context) -> list[Fact]:
         }.get(signal, (Label.UNKNOWN, Rank.MARK))
         also = (Label.HOST_OOM, Label.PREEMPTION) if signal == _SIGKILL else ()
         facts.append(
-            Fact(
+            ContextFact(
                 label,
                 rank,
                 "context.signal",
@@ -187,23 +187,25 @@ def _ends(context: Context) -> list[Fact]:
             )
         )
     if code not in (None, 0):
-        facts.append(Fact(Label.UNKNOWN, Rank.MARK, "context.exit-code", f"exit code {code}"))
+        facts.append(
+            ContextFact(Label.UNKNOWN, Rank.MARK, "context.exit-code", f"exit code {code}")
+        )
     return facts
 
 
-def _said(rule: str, words: str) -> list[Fact]:
+def _said(rule: str, words: str) -> list[ContextFact]:
     if not words:
         return []
     if words.upper() in ("FAILED", "ERROR", "CRASHED", "STOPPED", "KILLED", "JOB_STATE_FAILED"):
-        return [Fact(Label.UNKNOWN, Rank.MARK, rule, words)]
+        return [ContextFact(Label.UNKNOWN, Rank.MARK, rule, words)]
     return [
-        Fact(one.label, one.rank, one.id, words, outlook_of(one), one.also)
+        ContextFact(one.label, one.rank, one.id, words, outlook_of(one), one.also)
         for line in words.splitlines()
         for one in matcher().read(line).signatures
     ]
 
 
-def _named(rule: str, state: str) -> list[Fact]:
+def _named(rule: str, state: str) -> list[ContextFact]:
     """Read an orchestrator's state; states such as `NODE_LOST` are in capitals.
 
     If no signature knows the state as it is written, its words are read.
@@ -216,15 +218,15 @@ def _named(rule: str, state: str) -> list[Fact]:
     return []
 
 
-def _classed(rule: str, error_type: str) -> list[Fact]:
+def _classed(rule: str, error_type: str) -> list[ContextFact]:
     """Read the orchestrator's class of an end; an unknown class is still a failure."""
     label = _CLASSES.get(error_type.upper())
     if label is not None:
-        return [Fact(label, Rank.SPECIFIC, rule, error_type)]
+        return [ContextFact(label, Rank.SPECIFIC, rule, error_type)]
     found = _named(rule, error_type)
     if found or not error_type.strip() or error_type.upper() in _ENDED_WELL:
         return found
-    return [Fact(Label.UNKNOWN, Rank.MARK, rule, error_type)]
+    return [ContextFact(Label.UNKNOWN, Rank.MARK, rule, error_type)]
 
 
 def first_failed(attempts: tuple[Attempt, ...]) -> Attempt | None:

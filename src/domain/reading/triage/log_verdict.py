@@ -12,10 +12,10 @@ from watchkeeper.domain.reading.triage.context import Context
 from watchkeeper.domain.reading.triage.texts import (
     LINE_MAX,
     Evidence,
-    Reported,
+    TextClaim,
     Triage,
     fingerprint_of,
-    reported_by,
+    text_claims,
     verdict_of,
 )
 from watchkeeper.domain.values.causes import Outlook
@@ -93,7 +93,7 @@ def triage_of(scanner: Scanner, context: Context | None = None) -> Triage:
         scanner: Every line of the text was fed to it.
         context: Exit facts, states and attempts, as far as they are known.
     """
-    claims = reported_by(scanner, context)
+    claims = text_claims(scanner, context)
     found = verdict_of(claims, scanner, context)
     if not claims and not scanner.blank and scanner.lines > EXCERPT_LINES_MAX:
         return unexplained(scanner) or found
@@ -102,7 +102,7 @@ def triage_of(scanner: Scanner, context: Context | None = None) -> Triage:
     return found
 
 
-def has_end_evidence(claims: list[Reported]) -> bool:
+def has_end_evidence(claims: list[TextClaim]) -> bool:
     """Return whether any claim states a failure.
 
     A fact of the context states one, and so does every signature but a symptom. A symptom, such as

@@ -11,7 +11,7 @@ from watchkeeper.domain.reading.signatures.prefixes import bare
 from watchkeeper.domain.reading.triage.classify import CLAIM_CONFIDENCE_MIN, RAISED
 from watchkeeper.domain.values.causes import NUMERICAL, CauseClaim
 
-OF_A_LOST_PEER = frozenset(
+LOST_PEER_ERRORS = frozenset(
     {"collective_hang", "network_storage_transient", "controller_failure", "node_failure"}
 )
 """Causes that other tasks print once one of them is gone."""
@@ -19,7 +19,7 @@ OF_A_LOST_PEER = frozenset(
 _ENDS_A_PROGRAM = frozenset({"hbm_oom", "host_oom", "disk_full", "tpu_bad_node"})
 """Causes whose own message is proof, however the program handles it."""
 
-_NO_RIVALS = OF_A_LOST_PEER | {"preemption", "user_stopped", "unknown", "benign"}
+_NO_RIVALS = LOST_PEER_ERRORS | {"preemption", "user_stopped", "unknown", "benign"}
 """Causes that agree with that report, follow from it, or prove nothing by themselves."""
 
 _TREND = "nan.trend"

@@ -33,7 +33,7 @@ class Question:
     evidence: tuple[str, ...]
 
 
-class Hypotheses(Protocol):
+class SecondReader(Protocol):
     """Something that reads evidence and guesses, such as a language model.
 
     It has its own time limit, and raises `ports.sources.Unavailable` when it has no answer;
@@ -50,10 +50,10 @@ class Hypotheses(Protocol):
         ...
 
 
-def bounded(guesses: tuple[str, ...]) -> tuple[str, ...]:
+def limited_hypotheses(guesses: tuple[str, ...]) -> tuple[str, ...]:
     """Return the guesses to keep.
 
-    >>> bounded(("a", " ", "b", "c", "d"))
+    >>> limited_hypotheses(("a", " ", "b", "c", "d"))
     ('a', 'b', 'c')
     """
     words = (" ".join(str(guess).split()) for guess in guesses)

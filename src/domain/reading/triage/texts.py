@@ -16,17 +16,21 @@ from watchkeeper.domain.reading.signatures.echoes import is_frame
 from watchkeeper.domain.reading.signatures.model import OUTLOOKS, Label, Rank, outlook_of
 from watchkeeper.domain.reading.signatures.prefixes import bare
 from watchkeeper.domain.reading.signatures.scanner import Hit, Scanner
-from watchkeeper.domain.reading.signatures.trends import runs_away
-from watchkeeper.domain.reading.triage.announced import Weak, failures_in
+from watchkeeper.domain.reading.signatures.trends import diverging_line
+from watchkeeper.domain.reading.triage.announced import WeakClaim, failures_in
 from watchkeeper.domain.reading.triage.context import (
     Context,
-    Fact,
+    ContextFact,
     ended_well,
     facts_of,
     states_no_failure,
 )
 from watchkeeper.domain.reading.triage.frames import label_above
-from watchkeeper.domain.reading.triage.transient_errors import ending_of, is_own_error, may_pass
+from watchkeeper.domain.reading.triage.transient_errors import (
+    ending_of,
+    is_own_error,
+    is_survivable,
+)
 from watchkeeper.domain.reading.triage.volatile import normalise
 from watchkeeper.domain.values.causes import Outlook
 
@@ -123,7 +127,7 @@ NOTHING_READ = Triage(Label.UNKNOWN, (), "", 0.0, (EMPTY,), (), Outlook.ASK)
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class TextClaim:
     """What one line or one fact says about the cause.
 
     Attributes:
@@ -147,8 +151,8 @@ class Reported:
     transient: bool = False
 
 
-def verdict_of(claims: list[Reported], scanner: Scanner, context: Context | None = None) -> Triage:
-    """Sum up what `reported_by` returned.
+def verdict_of(claims: list[TextClaim], scanner: Scanner, context: Context | None = None) -> Triage:
+    """Sum up what `text_claims` returned.
 
     An empty text is `unknown`, unless the context shows a successful end. An empty answer never
     means that nothing failed.
@@ -160,16 +164,16 @@ def verdict_of(claims: list[Reported], scanner: Scanner, context: Context | None
     return _benign(scanner)
 
 
-def reported_by(scanner: Scanner, context: Context | None = None) -> list[Reported]:
+def text_claims(scanner: Scanner, context: Context | None = None) -> list[TextClaim]:
     """Return the claims of the kept lines and the context, root first; empty if harmless."""
     scanner.finish()
     claims = [_claim_of(hit) for kept in scanner.kept.values() for hit in (*kept.first, *kept.last)]
-    trend_line = runs_away(scanner.tail.decode("utf-8", "replace"))
+    trend_line = diverging_line(scanner.tail.decode("utf-8", "replace"))
     if trend_line:
         outlook = OUTLOOKS[Label.NUMERICAL]
         number = scanner.lines
         claims.append(
-            Reported(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", trend_line, outlook, ())
+            TextClaim(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", trend_line, outlook, ())
         )
     claims = [one for one in claims if one.rank > _harmless_up_to(context)]
     claims += [_from_fact(fact) for fact in facts_of(context)]
@@ -189,9 +193,9 @@ def _harmless_up_to(context: Context | None) -> int:
     return Rank.SYMPTOM if ended_well(context) else Rank.MARK - 1
 
 
-def _mark_transient(claims: list[Reported], scanner: Scanner) -> list[Reported]:
+def _mark_transient(claims: list[TextClaim], scanner: Scanner) -> list[TextClaim]:
     """Mark failures that training survived before it failed by another error."""
-    transients = [one for one in claims if one.number and may_pass(one.label)]
+    transients = [one for one in claims if one.number and is_survivable(one.label)]
     transient_lines = {one.number for one in transients}
     errors = [one for one in claims if one.number and one.number not in transient_lines]
     if not transients or not errors:
@@ -208,18 +212,18 @@ def _mark_transient(claims: list[Reported], scanner: Scanner) -> list[Reported]:
     return [replace(one, rank=Rank.MARK, transient=True) if one in gone else one for one in claims]
 
 
-def _without_stop(claims: list[Reported]) -> list[Reported]:
+def _without_stop(claims: list[TextClaim]) -> list[TextClaim]:
     """Drop the marks of an announced stop, in the text and its context."""
     weak = {_weak(one): one for one in claims if one.rank is Rank.MARK}
     failed = set(failures_in(tuple(weak)))
     return [one for one in claims if one.rank is not Rank.MARK or _weak(one) in failed]
 
 
-def _weak(one: Reported) -> Weak:
-    return Weak(one.rule, one.number, one.line)
+def _weak(one: TextClaim) -> WeakClaim:
+    return WeakClaim(one.rule, one.number, one.line)
 
 
-def _is_enumeration(claims: list[Reported], scanner: Scanner) -> bool:
+def _is_enumeration(claims: list[TextClaim], scanner: Scanner) -> bool:
     """Return whether a text lists possible failures: many causes, and no log line."""
     if scanner.lines > _LIST_LINES_MAX or scanner.logged:
         return False
@@ -228,12 +232,12 @@ def _is_enumeration(claims: list[Reported], scanner: Scanner) -> bool:
     return len(named) >= _LIST_LABELS_MIN and len(lines) >= _LIST_LABELS_MIN
 
 
-def _from_fact(fact: Fact) -> Reported:
+def _from_fact(fact: ContextFact) -> TextClaim:
     outlook = fact.outlook or OUTLOOKS[fact.label]
-    return Reported(fact.label, fact.rank, 0, fact.rule, fact.says, outlook, fact.also)
+    return TextClaim(fact.label, fact.rank, 0, fact.rule, fact.says, outlook, fact.also)
 
 
-def _claim_of(hit: Hit) -> Reported:
+def _claim_of(hit: Hit) -> TextClaim:
     signature = hit.signature
     label, rank, outlook, also = (
         signature.label,
@@ -247,7 +251,7 @@ def _claim_of(hit: Hit) -> Reported:
         # A frame only leads to the error, which says more if the traceback is complete.
         least = Rank.MARK if is_frame(hit.line) else Rank.GENERIC
         label, rank, outlook = moved, max(rank, least), OUTLOOKS[moved]
-    return Reported(label, rank, hit.number, signature.id, hit.line, outlook, also)
+    return TextClaim(label, rank, hit.number, signature.id, hit.line, outlook, also)
 
 
 def _tier(rank: Rank) -> int:
@@ -255,7 +259,7 @@ def _tier(rank: Rank) -> int:
     return {Rank.MARK: 0, Rank.GENERIC: 1, Rank.SYMPTOM: 1, Rank.SPECIFIC: 2, Rank.ROOT: 3}[rank]
 
 
-def _root_first(claims: list[Reported]) -> list[Reported]:
+def _root_first(claims: list[TextClaim]) -> list[TextClaim]:
     """Order claims: the strongest first; equal claims in the order of the text."""
     claims.sort(
         key=lambda one: (
@@ -273,12 +277,12 @@ def _root_first(claims: list[Reported]) -> list[Reported]:
     return [root, *(one for one in claims if one is not root)]
 
 
-def _strongest(claims: list[Reported]) -> list[Reported]:
+def _strongest(claims: list[TextClaim]) -> list[TextClaim]:
     best = max(_tier(one.rank) for one in claims)
     return [one for one in claims if _tier(one.rank) == best]
 
 
-def _verdict(ordered: list[Reported]) -> Triage:
+def _verdict(ordered: list[TextClaim]) -> Triage:
     """Sum up claims, in their order."""
     root, top = ordered[0], _strongest(ordered)
     others = dict.fromkeys(
@@ -298,7 +302,7 @@ def _verdict(ordered: list[Reported]) -> Triage:
     )
 
 
-def confidence_of(root: Reported, top: list[Reported]) -> float:
+def confidence_of(root: TextClaim, top: list[TextClaim]) -> float:
     """Return how specific the matched message is, 0 to 1; less if others contradict."""
     if root.transient:
         return _TRANSIENT_CONFIDENCE

@@ -36,7 +36,7 @@ _NOT_ITS_OWN = re.compile(
 """Exception names that a lost peer, a lost storage or a signal also raises."""
 
 
-def may_pass(label: Label) -> bool:
+def is_survivable(label: Label) -> bool:
     """Return whether training may survive the failure in a line."""
     return label in _PASSES
 
@@ -60,7 +60,7 @@ def is_own_error(label: Label, rule: str, line: str, early: Label) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class LogEnding:
     """How a log's tail ends.
 
     Attributes:
@@ -81,7 +81,7 @@ class Ending:
         return sum(step > number for step in self.steps) >= STEPS_MIN
 
 
-def ending_of(tail: Sequence[str], lines: int) -> Ending:
+def ending_of(tail: Sequence[str], lines: int) -> LogEnding:
     """Return how a log ends.
 
     Args:
@@ -102,4 +102,4 @@ def ending_of(tail: Sequence[str], lines: int) -> Ending:
         if best is None or read.step > best:
             best = read.step
             steps.append(at)
-    return Ending(tuple(steps), traced)
+    return LogEnding(tuple(steps), traced)

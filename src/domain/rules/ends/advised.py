@@ -18,7 +18,7 @@ from watchkeeper.domain.run.phases import Interrupted
 from watchkeeper.domain.run.run import Run
 
 
-def proposed_with(run: Run, decision: DecisionMade) -> list[PermitEvent]:
+def proposal_for(run: Run, decision: DecisionMade) -> list[PermitEvent]:
     """Return the proposal of the guarded action that a decision advises, unless one waits."""
     if not decision.guarded:
         return []
@@ -29,7 +29,7 @@ def proposed_with(run: Run, decision: DecisionMade) -> list[PermitEvent]:
     return [proposal_of(run, action, decision.target, decision.because)]
 
 
-def consent_behind(run: Run, now: datetime) -> list[ConsentUsed]:
+def consent_used_by(run: Run, now: datetime) -> list[ConsentUsed]:
     """Record that the awaited consent is used, once a human's answer says so.
 
     The answer says that the action was carried out. watchkeeper does not carry it out itself.

@@ -64,6 +64,6 @@ def guarded(decision: DecisionMade, action: GuardedAction, target: str) -> Decis
     return decision.model_copy(update={"guarded": action.value, "target": target})
 
 
-def place(failure: Failure) -> str:
+def place_of(failure: Failure) -> str:
     """Return the place of an end, such as `~1100`."""
     return "an unknown step" if failure.step is None else f"~{failure.step}"

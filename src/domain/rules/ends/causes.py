@@ -1,9 +1,9 @@
 """Decisions that follow from the cause of an end (R4 to R8, R16 and R19)."""
 
 from watchkeeper.domain.reading.named_places import bad_nodes, full_disk, quota_line
-from watchkeeper.domain.reading.tracebacks import changes_training, inside, small_bug
+from watchkeeper.domain.reading.tracebacks import changes_training, repository_path, small_bug
 from watchkeeper.domain.reading.triage.memory import OUT_OF_MEMORY
-from watchkeeper.domain.rules.ends.case import Case, answer, guarded, place
+from watchkeeper.domain.rules.ends.case import Case, answer, guarded, place_of
 from watchkeeper.domain.rules.ends.repeat_failure import earlier_failures
 from watchkeeper.domain.rules.permits.guarded import GuardedAction, open_proposals
 from watchkeeper.domain.run.bad_numbers import last_good
@@ -14,7 +14,7 @@ from watchkeeper.domain.values.contract.lane_policy import policy_of
 from watchkeeper.domain.values.text_evidence import Frame
 
 
-def supersede_words(run: str) -> str:
+def supersede_command(run: str) -> str:
     """Return the command that continues a run under a new id."""
     return f"`watchkeeper run supersede {run} NEW-CONTRACT --reason ...`"
 
@@ -31,7 +31,7 @@ def r4(case: Case) -> DecisionMade | None:
     proposes = (
         "Look at loss and gradient norm before its end; go back with `watchkeeper run rollback "
         f"{case.run.slug} --to {step} --reason ...`, or change it as a new run with "
-        f"{supersede_words(case.run.slug)}?"
+        f"{supersede_command(case.run.slug)}?"
     )
     return answer(case, Action.ESCALATE, "R4", because, proposes=proposes)
 
@@ -43,7 +43,7 @@ def r8(case: Case) -> DecisionMade | None:
     because = "no capacity: the DRI is notified, and the cluster is not changed"
     proposes = (
         f"Once there is capacity: `watchkeeper relaunch {case.run.slug} --reason ...`; other "
-        f"hardware is another plan: {supersede_words(case.run.slug)}"
+        f"hardware is another plan: {supersede_command(case.run.slug)}"
     )
     return answer(case, Action.NOTIFY, "R8", because, proposes=proposes)
 
@@ -53,7 +53,7 @@ def r8(case: Case) -> DecisionMade | None:
 
 def r5(case: Case) -> DecisionMade | None:
     """R5: a small bug outside the training code: propose a fix, by file and line."""
-    found = fixable(case)
+    found = small_bug_place(case)
     if found is None:
         return None
     raised = case.check.raised
@@ -69,7 +69,7 @@ def r5(case: Case) -> DecisionMade | None:
     return answer(case, Action.ESCALATE, "R5", because, proposes=proposes)
 
 
-def fixable(case: Case) -> Frame | None:
+def small_bug_place(case: Case) -> Frame | None:
     """Return the place of a small bug that may be fixed under the run's own approval."""
     if case.failure.cause not in ("code_bug", "unknown"):
         return None
@@ -79,7 +79,7 @@ def fixable(case: Case) -> Frame | None:
 
 def _trains(case: Case, frame: Frame) -> str:
     contract = contract_of(case.run)
-    path = inside(frame.file, contract.working_dir, contract.code.worktree)
+    path = repository_path(frame.file, contract.working_dir, contract.code.worktree)
     return changes_training(path, contract.recover)
 
 
@@ -124,7 +124,7 @@ def _unclear(case: Case) -> bool:
 
 def _changed_words(case: Case) -> str:
     return (
-        f"What changes the trajectory goes on as a new run ({supersede_words(case.run.slug)}); "
+        f"What changes the trajectory goes on as a new run ({supersede_command(case.run.slug)}); "
         "relaunch as it is, or leave it?"
     )
 
@@ -193,9 +193,8 @@ def r7(case: Case) -> DecisionMade | None:
     if contract_of(case.run).recover.bad_node == "exception":
         proposes = f"The bad-node exception needs no consent: {vm}, then answer: relaunch?"
         return answer(case, Action.ESCALATE, "R7", because, f"node {nodes[0]}", proposes=proposes)
-    proposes = (
-        f"Consent to its deletion with {consent_words(case, target)}, {vm}, then answer: relaunch?"
-    )
+    consent = consent_command(case, target)
+    proposes = f"Consent to its deletion with {consent}, {vm}, then answer: relaunch?"
     decision = answer(case, Action.ESCALATE, "R7", because, f"node {nodes[0]}", proposes=proposes)
     return guarded(decision, *target)
 
@@ -234,14 +233,14 @@ def r16(case: Case) -> DecisionMade | None:
             proposes = "Raise the quota, or make room below it, then answer: relaunch?"
         return answer(case, Action.ESCALATE, "R16", because, proposes=proposes)
     proposes = (
-        f"Consent to its clean-up with {consent_words(case, target)} and make room, never by "
+        f"Consent to its clean-up with {consent_command(case, target)} and make room, never by "
         "deleting checkpoints; then answer: relaunch?"
     )
     decision = answer(case, Action.ESCALATE, "R16", because, f"host {host}", proposes=proposes)
     return guarded(decision, *target)
 
 
-def consent_words(case: Case, act: tuple[GuardedAction, str]) -> str:
+def consent_command(case: Case, act: tuple[GuardedAction, str]) -> str:
     """Return the command that consents to a guarded action, by its proposal's name."""
     waiting = (one.name for one in open_proposals(case.run) if (one.action, one.target) == act)
     name = next(waiting, f"p-{len(case.run.permits.proposals) + 1}")
@@ -270,7 +269,7 @@ _STATED = 4
 """The newest earlier losses that are named."""
 
 
-def lost_again(case: Case) -> str:
+def machines_lost_before(case: Case) -> str:
     """Say which machines of this end were lost before, for a relaunch; empty where none was."""
     if case.failure.cause != _LOST:
         return ""
@@ -280,7 +279,7 @@ def lost_again(case: Case) -> str:
     if not lost:
         return ""
     named = ", ".join(node for node in case.failure.nodes if any(node in o.nodes for o in lost))
-    losses = (f"{one.instance} at {place(one)}, event {one.version}" for one in lost[-_STATED:])
+    losses = (f"{one.instance} at {place_of(one)}, event {one.version}" for one in lost[-_STATED:])
     return (
         f". {named} was lost before ({', '.join(losses)}): nothing keeps the next instance off it, "
         "so look at it or take it out of the cluster"

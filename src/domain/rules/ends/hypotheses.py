@@ -6,8 +6,8 @@ earlier machines and their allocation. Nothing rules out the fabric: it stays th
 faults pass by themselves.
 """
 
-from watchkeeper.domain.rules.ends.case import place
-from watchkeeper.domain.run.ends import Failure, HypothesesJudged, Stake
+from watchkeeper.domain.rules.ends.case import place_of
+from watchkeeper.domain.run.ends import Failure, HypothesesJudged, RelaunchTest
 from watchkeeper.domain.run.failure_window import WINDOW_STEPS, in_same_window, is_past
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -38,7 +38,7 @@ def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]
     # Must be beyond the whole window: a few steps past it may still be the same place.
     if seen <= failure.step + failure.step_uncertainty + WINDOW_STEPS:
         return []
-    because = f"training is well past the place of {failure.instance}'s end ({place(failure)})"
+    because = f"training is well past the place of {failure.instance}'s end ({place_of(failure)})"
     shown = f"{check.instance} at ~{check.progress.step}"
     return [_judged(stake, failure, check.instance, (_DETERMINISTIC, _NONE), because, shown)]
 
@@ -55,13 +55,13 @@ def judged_by_end(run: Run) -> list[HypothesesJudged]:
     newest = run.ends.failures[-1]
     if newest.version == before.version:
         return []
-    shown = f"{newest.instance} ended at {place(newest)}: {newest.cause}"
+    shown = f"{newest.instance} ended at {place_of(newest)}: {newest.cause}"
     near = in_same_window(newest, before)
     if is_past(newest, before) and not near:
-        because = f"it got well past the place of {before.instance}'s end ({place(before)})"
+        because = f"it got well past the place of {before.instance}'s end ({place_of(before)})"
         return [_judged(stake, before, newest.instance, (_DETERMINISTIC, _NONE), because, shown)]
     if newest.fingerprint != before.fingerprint and not (near and _may_be_alike(newest, before)):
-        because = f"it ended otherwise, before it came past {place(before)}: nothing is settled"
+        because = f"it ended otherwise, before it came past {place_of(before)}: nothing is settled"
         return [_judged(stake, before, newest.instance, (_NONE, _NONE), because, shown)]
     return [_same_again(stake, before, newest, shown)]
 
@@ -72,9 +72,11 @@ def _may_be_alike(newest: Failure, before: Failure) -> bool:
     return len(known) <= 1
 
 
-def _same_again(stake: Stake, before: Failure, newest: Failure, shown: str) -> HypothesesJudged:
+def _same_again(
+    stake: RelaunchTest, before: Failure, newest: Failure, shown: str
+) -> HypothesesJudged:
     old, new = set(before.nodes), set(newest.nodes)
-    because = f"the same came back at {place(newest)}"
+    because = f"the same came back at {place_of(newest)}"
     out, seen = _NONE, frozenset(Hypothesis) - _PLACED
     if old & new:
         because += f", on the same machine ({', '.join(sorted(old & new))})"
@@ -88,7 +90,7 @@ def _same_again(stake: Stake, before: Failure, newest: Failure, shown: str) -> H
 
 
 def _judged(
-    stake: Stake,
+    stake: RelaunchTest,
     before: Failure,
     instance: str,
     outcome: tuple[frozenset[Hypothesis], frozenset[Hypothesis]],

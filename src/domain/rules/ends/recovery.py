@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from watchkeeper.domain.reading.progress.startup_lines import shows_forbidden
 from watchkeeper.domain.reading.triage.memory import OUT_OF_MEMORY
-from watchkeeper.domain.rules.ends.case import Case, answer, place
+from watchkeeper.domain.rules.ends.case import Case, answer, place_of
 from watchkeeper.domain.rules.ends.causes import (
-    lost_again,
+    machines_lost_before,
     nodes_of,
     r4,
     r5,
@@ -21,9 +21,9 @@ from watchkeeper.domain.rules.ends.causes import (
     r8,
     r16,
     r19_outlook,
-    supersede_words,
+    supersede_command,
 )
-from watchkeeper.domain.rules.ends.own_tries import ask_at_end, repeats_at_end
+from watchkeeper.domain.rules.ends.job_retries import ask_at_end, repeats_at_end
 from watchkeeper.domain.rules.ends.registry import (
     R1,
     R2,
@@ -47,14 +47,14 @@ from watchkeeper.domain.rules.ends.store_silence import PROPOSES, silent_too_lon
 from watchkeeper.domain.rules.health.identity import drift_summary, identity_drift
 from watchkeeper.domain.rules.health.start import resume_mismatch
 from watchkeeper.domain.rules.shared.rule import Rule
-from watchkeeper.domain.rules.signals.receiving import doubted
+from watchkeeper.domain.rules.signals.receiving import doubt_about
 from watchkeeper.domain.run.bad_numbers import bad_from
 from watchkeeper.domain.run.checkpoints import Checkpoint
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.health import DRIFTED
 from watchkeeper.domain.run.permits import ConsentUsed
 from watchkeeper.domain.run.phases import Interrupted
-from watchkeeper.domain.run.queries import describe_act, holding, source_is_fresh
+from watchkeeper.domain.run.queries import act_around, describe_act, source_is_fresh
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import CheckpointKind
@@ -65,7 +65,7 @@ from watchkeeper.domain.values.durations import render_duration
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RecoveryRow:
     """One row of the table.
 
     Attributes:
@@ -112,13 +112,13 @@ def newest_resumable(run: Run, check: CheckRecorded) -> Checkpoint | None:
         for s in check.checkpoints_complete
         if s in run.checkpoints.validated
     ]
-    there = [one for one in there if is_good(run, one)]
+    there = [one for one in there if is_resumable(run, one)]
     return max(there, key=lambda checkpoint: checkpoint.step, default=None)
 
 
-def is_good(run: Run, checkpoint: Checkpoint) -> bool:
+def is_resumable(run: Run, checkpoint: Checkpoint) -> bool:
     """Say whether a relaunch may resume from a validated checkpoint."""
-    return not doubted(run, checkpoint) and bad_from(run, checkpoint) is None
+    return not doubt_about(run, checkpoint) and bad_from(run, checkpoint) is None
 
 
 def launch_source(run: Run) -> Checkpoint | None:
@@ -140,7 +140,7 @@ def _r14_planned(case: Case) -> DecisionMade | None:
     """R14: an end in the window of an announced act belongs to that act; a human continues."""
     end = case.run.instances[-1].end
     ended = end.ended_at if end is not None and end.ended_at is not None else case.now
-    act = holding(case.run, (ended, case.now))
+    act = act_around(case.run, (ended, case.now))
     if act is None:
         return None
     because = (
@@ -190,7 +190,7 @@ def _r11(case: Case) -> DecisionMade | None:
     if mismatch is None and "H17" in case.failure.findings:
         mismatch = "started elsewhere than was decided (H17 was open), and nobody can tell now"
     forbidden = shows_forbidden(case.check)
-    fresh = supersede_words(case.run.slug)
+    fresh = supersede_command(case.run.slug)
     if mismatch or forbidden:
         what = mismatch or f"showed {forbidden}"
         because = f"{case.failure.instance} {what}, so the lineage is not known to be intact"
@@ -264,7 +264,7 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
         "R1",
         f"{what}; relaunch under the same identity "
         f"from step-{chosen.step}. {first.capitalize()}; budget {used + 1} of {retries.budget} "
-        f"in {render_duration(retries.window)}{lost_again(case)}",
+        f"in {render_duration(retries.window)}{machines_lost_before(case)}",
         _witness(chosen),
     )
     return decided.model_copy(
@@ -276,7 +276,7 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
                 *refused_checkpoints(case.check, chosen.step),
                 *bad_checkpoints(case.run),
             ),
-            "proves": f"progress past {place(failure)} rules a deterministic failure there out",
+            "proves": f"progress past {place_of(failure)} rules a deterministic failure there out",
             "hypotheses": cause_of(failure.cause).hypotheses,
         }
     )
@@ -305,7 +305,7 @@ def resumable_on_record(case: Case) -> Checkpoint | None:
     """Return where to resume when a person asks, even if the last check has no listing."""
     if source_is_fresh(case.check, "checkpoints"):
         return newest_resumable(case.run, case.check) or launch_source(case.run)
-    validated = [c for c in case.run.checkpoints.validated.values() if is_good(case.run, c)]
+    validated = [c for c in case.run.checkpoints.validated.values() if is_resumable(case.run, c)]
     return max(validated, key=lambda checkpoint: checkpoint.step, default=None)
 
 
@@ -332,7 +332,7 @@ def relaunch_on_answer(case: Case, question: str) -> DecisionMade:
     )
 
 
-def by_consent(decided: DecisionMade, run: Run, used: ConsentUsed) -> DecisionMade:
+def attributed_to_consent(decided: DecisionMade, run: Run, used: ConsentUsed) -> DecisionMade:
     """Attribute a relaunch on an answer to the rule that asked for the consent (R7, R16)."""
     before = run.phase.decision if isinstance(run.phase, Interrupted) else None
     assert before is not None, "the answer is to a decision"
@@ -360,38 +360,38 @@ def relaunch_what_never_ran(plan: LaunchPlan, question: str) -> DecisionMade:
     )
 
 
-TABLE: tuple[Row, ...] = (
-    Row((R4,), r4),
-    Row((R14,), _r14_planned),
-    Row((R14,), r14_stopped),
-    Row((R14,), r14_by_its_words),
-    Row(
+TABLE: tuple[RecoveryRow, ...] = (
+    RecoveryRow((R4,), r4),
+    RecoveryRow((R14,), _r14_planned),
+    RecoveryRow((R14,), r14_stopped),
+    RecoveryRow((R14,), r14_by_its_words),
+    RecoveryRow(
         (
             R13,
             R2,
         ),
         _r13,
     ),
-    Row((R19,), _r19_owner),
-    Row((R9,), _r9),
-    Row((R8,), r8),
-    Row((R12,), r12),
-    Row((R5,), r5),
-    Row(
+    RecoveryRow((R19,), _r19_owner),
+    RecoveryRow((R9,), _r9),
+    RecoveryRow((R8,), r8),
+    RecoveryRow((R12,), r12),
+    RecoveryRow((R5,), r5),
+    RecoveryRow(
         (
             R6,
             R12,
         ),
         r6,
     ),
-    Row((R16,), r16),
-    Row((R7,), r7),
-    Row((R19,), r19_outlook),
-    Row((R11,), _r11),
-    Row((R19,), r19_other_writer),
-    Row((R2,), r2),
-    Row((R19,), r19_retried),
-    Row((R3,), r3),
+    RecoveryRow((R16,), r16),
+    RecoveryRow((R7,), r7),
+    RecoveryRow((R19,), r19_outlook),
+    RecoveryRow((R11,), _r11),
+    RecoveryRow((R19,), r19_other_writer),
+    RecoveryRow((R2,), r2),
+    RecoveryRow((R19,), r19_retried),
+    RecoveryRow((R3,), r3),
 )
 """All rules that an end must pass before a relaunch, in this order."""
 

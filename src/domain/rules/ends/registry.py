@@ -7,7 +7,7 @@ _AGAIN = "watchkeeper.domain.rules.ends.repeat_failure"
 _CAUSES = "watchkeeper.domain.rules.ends.causes"
 _LIVE = "watchkeeper.domain.rules.ends.live"
 _VERDICT = "watchkeeper.domain.rules.after_check"
-_OWN_TRIES = "watchkeeper.domain.rules.ends.own_tries"
+_JOB_RETRIES = "watchkeeper.domain.rules.ends.job_retries"
 _LAUNCHING = "watchkeeper.domain.rules.launch.launching"
 
 R1 = Rule(
@@ -207,7 +207,7 @@ R13 = Rule(
         "some left."
     ),
     then="Wait, and watch the attempts; R2 and R3 ask about those that repeat.",
-    where=_OWN_TRIES,
+    where=_JOB_RETRIES,
     source=(
         f"operating practice: exactly one retry owner; {LOOP}, branch: Terminal and not successful"
     ),

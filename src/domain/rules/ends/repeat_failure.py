@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from watchkeeper.domain.rules.ends.case import Case, answer, place
-from watchkeeper.domain.rules.ends.own_tries import ask_at_end, charged_tries, repeats_at_end
+from watchkeeper.domain.rules.ends.case import Case, answer, place_of
+from watchkeeper.domain.rules.ends.job_retries import ask_at_end, charged_tries, repeats_at_end
 from watchkeeper.domain.run.ends import Action, DecisionMade, Failure, Restart
 from watchkeeper.domain.run.failure_window import in_same_window, is_past
 from watchkeeper.domain.run.run import Run, contract_of
@@ -58,7 +58,7 @@ def r2(case: Case) -> DecisionMade | None:
     for earlier in reversed(_counting(case)):
         same = earlier.fingerprint == case.failure.fingerprint
         if same and not is_past(case.failure, earlier):
-            because = f"the same failure came back without progress past {place(earlier)}"
+            because = f"the same failure came back without progress past {place_of(earlier)}"
             return _again(case, earlier, because)
         if in_same_window(case.failure, earlier):
             because = f"a second failure in the same window as {earlier.instance}'s"
@@ -89,7 +89,7 @@ def r19_retried(case: Case) -> DecisionMade | None:
         return None
     because = (
         f"the same failure as {seen[-1].instance}'s came back, though with progress past "
-        f"{place(seen[-1])}: it was to be retried once"
+        f"{place_of(seen[-1])}: it was to be retried once"
     )
     return _again(case, seen[-1], because).model_copy(update={"rule": "R19"})
 
@@ -105,8 +105,8 @@ def _counting(case: Case) -> list[Failure]:
 
 def _again(case: Case, earlier: Failure, because: str) -> DecisionMade:
     compared = (
-        f"{earlier.instance} and {case.failure.instance} ended at {place(earlier)} and "
-        f"{place(case.failure)} with fingerprints {earlier.fingerprint} and "
+        f"{earlier.instance} and {case.failure.instance} ended at {place_of(earlier)} and "
+        f"{place_of(case.failure)} with fingerprints {earlier.fingerprint} and "
         f"{case.failure.fingerprint} (events {earlier.version} and {case.failure.version})"
     )
     return answer(case, Action.ESCALATE, "R2", because, compared)

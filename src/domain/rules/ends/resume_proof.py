@@ -11,7 +11,7 @@ from watchkeeper.domain.run.run import Run, dri_of
 from watchkeeper.domain.run.watch import CheckRecorded
 
 
-def resume_shown(run: Run, check: CheckRecorded) -> list[RunEvent]:
+def resume_events(run: Run, check: CheckRecorded) -> list[RunEvent]:
     """Return the verdict on a resume, once there is one, and a question if losses differ.
 
     Args:

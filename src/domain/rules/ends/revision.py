@@ -7,12 +7,16 @@ budgets and comparisons read that event.
 import hashlib
 from datetime import datetime
 
-from watchkeeper.domain.reading.triage.attempt_evidence import attempt_line, first_failed, lost_by
-from watchkeeper.domain.rules.ends.advised import proposed_with
+from watchkeeper.domain.reading.triage.attempt_evidence import (
+    attempt_line,
+    first_failed,
+    lost_machine_cause,
+)
+from watchkeeper.domain.rules.ends.advised import proposal_for
 from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.commands import Revise, SuggestCause
 from watchkeeper.domain.rules.ends.recovery import recover
-from watchkeeper.domain.rules.permits.permissions import not_a_human
+from watchkeeper.domain.rules.permits.permissions import refuse_non_human
 from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
@@ -20,7 +24,7 @@ from watchkeeper.domain.rules.signals.receiving import cause_by_witnesses, recei
 from watchkeeper.domain.run.ends import Action, CauseSuggested, Failure, FailureRevised
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.phases import Interrupted
-from watchkeeper.domain.run.queries import asked_of, escalation_of
+from watchkeeper.domain.run.queries import escalation_of, requested_end
 from watchkeeper.domain.run.questions import EscalationAcknowledged
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -32,7 +36,7 @@ Outcome = list[RunEvent] | Refused
 def revise(run: Run, command: Revise) -> Outcome:
     """Revise the cause of an end to what a person says it was."""
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
     failure = next((one for one in run.ends.failures if one.version == command.failure), None)
@@ -70,7 +74,7 @@ def _decide_again(run: Run, now: datetime) -> list[RunEvent]:
     before = run.phase.decision
     by_rule = before.action in (Action.RELAUNCH, Action.ESCALATE, Action.NOTIFY)
     mine = run.ends.failures[-1].instance == before.instance == run.instances[-1].plan.instance
-    if not by_rule or not mine or asked_of(run) is not None or run.watch.last_check is None:
+    if not by_rule or not mine or requested_end(run) is not None or run.watch.last_check is None:
         return []
     failure = run.ends.failures[-1]
     case = Case(run, failure, failure.evidence, run.watch.last_check.event, now)
@@ -88,7 +92,7 @@ def _decide_again(run: Run, now: datetime) -> list[RunEvent]:
             )
             for name in about
         ]
-    return [*answered, decision, *escalation_of(run, decision), *proposed_with(run, decision)]
+    return [*answered, decision, *escalation_of(run, decision), *proposal_for(run, decision)]
 
 
 def receive_and_revise(run: Run, command: ReceiveSignal) -> list[RunEvent]:
@@ -131,7 +135,7 @@ def revised_by_attempts(run: Run, check: CheckRecorded) -> list[FailureRevised]:
     if failure.traced or check.traceback:
         return []
     first = first_failed(check)
-    cause = lost_by(first) if first is not None else ""
+    cause = lost_machine_cause(first) if first is not None else ""
     if first is None or not cause:
         return []
     because = f"the orchestrator calls its first failed attempt {first.state.value}"

@@ -4,7 +4,7 @@ The orchestrator only reports that the program ended with exit code 0. A run who
 ends that way.
 """
 
-from watchkeeper.domain.rules.ends.causes import supersede_words
+from watchkeeper.domain.rules.ends.causes import supersede_command
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.health import DRIFTED, FindingCleared, FindingOpened
@@ -40,7 +40,7 @@ def wrong_record(run: Run) -> list[FindingOpened]:
     ]
 
 
-def reported_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
+def alerts_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
     """Alert and ask about wrong numbers that a success leaves open; nothing if there are none.
 
     It asks even if the finding was asked about before. At that time the run was live and could not
@@ -60,7 +60,7 @@ def reported_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[R
     proposes = (
         f"Look at loss and gradient norm before its end. Nothing is sealed before a human lets it "
         f"pass with `watchkeeper run seal {run.slug} --waive '{WRONG_NUMBERS}' --reason ...`; or "
-        f"change it as a new run with {supersede_words(run.slug)}?"
+        f"change it as a new run with {supersede_command(run.slug)}?"
     )
     decision = DecisionMade(
         instance=check.instance,
@@ -80,7 +80,7 @@ def reported_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[R
     return [decision, question]
 
 
-def asked_of_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
+def question_about_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
     """Ask about open findings on identity or lineage after a success, unless a question waits."""
     waits = {one.finding for one in run.questions.open.values()}
     doubted = [one for one in wrong_record(run) if one.kind not in waits]
@@ -98,7 +98,7 @@ def asked_of_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
     ]
 
 
-def short_of_success(run: Run, check: CheckRecorded) -> str:
+def missing_from_success(run: Run, check: CheckRecorded) -> str:
     """Return what a success lacks at its last check: its final step, or any trace at all.
 
     The tracker counts from 0, so its step may be one less than the final one. A source without an
@@ -121,15 +121,15 @@ def short_of_success(run: Run, check: CheckRecorded) -> str:
     return ""
 
 
-def asked_of_short_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
+def question_about_short_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
     """Open H11 and ask if a success falls short; in every lane."""
-    lack = short_of_success(run, check)
+    lack = missing_from_success(run, check)
     if not lack:
         return []
     summary = f"success with missing artefacts: {lack}"
     proposes = (
         f"Look at its log with its exit in mind. `watchkeeper run seal {run.slug}` names all "
-        f"that is missing; to go on, {supersede_words(run.slug)}"
+        f"that is missing; to go on, {supersede_command(run.slug)}"
     )
     return [
         FindingOpened(
@@ -190,7 +190,7 @@ def verify_end(run: Run, instance: str, job: JobFacts) -> DecisionMade:
     )
 
 
-def passed_by_seal(run: Run) -> list[FindingCleared]:
+def cleared_by_seal(run: Run) -> list[FindingCleared]:
     """Return the events that close findings that a human waived for a seal."""
     reason = "a human let the run be sealed with it"
     left = (*wrong_numbers(run), *wrong_record(run))

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 from watchkeeper.domain.reading.source_summaries import (
     capacity_lines,
+    describe_unmet,
     is_wedged,
-    unmet_words,
-    waits_again,
+    lost_all_machines,
 )
-from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.rules.shared.rule import HERO, WRONG, Limit, Looked, Rule, with_facts
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
+from watchkeeper.domain.rules.shared.rule import HERO, WRONG, DetectorInput, Limit, Rule, with_facts
 from watchkeeper.domain.run.check_history import checks_before
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -32,19 +32,19 @@ SECOND_WRITER = "second_writer"
 DIAGNOSTIC = "stale_diagnostic"
 
 
-def pending(at: Looked) -> Held:
+def long_pending(given: DetectorInput) -> DetectorAnswer:
     """H6: the job waits longer than the contract allows.
 
     It becomes an alert once the job is proven stuck: it asks for machines that nobody provisions.
     """
-    run, instance, check, now = at.run, at.instance, at.check, at.now
+    run, instance, check, now = given.run, given.instance, given.check, given.now
     limit = contract_of(run).watch.pending_notify
     waited = now - instance.launched_at if instance.launched_at is not None else None
     waiting = None if check.job is None else check.job.state is JobState.PENDING
     long = waited is not None and waited > limit
     wedged = is_wedged(check.capacity)
-    proven = f"; nothing serves {unmet_words(check.capacity)}, and nothing is provisioned"
-    return Held(
+    proven = f"; nothing serves {describe_unmet(check.capacity)}, and nothing is provisioned"
+    return DetectorAnswer(
         PENDING,
         "H6",
         Severity.ALERT if wedged else Severity.NOTIFY,
@@ -54,9 +54,9 @@ def pending(at: Looked) -> Held:
     )
 
 
-def partial_allocation(at: Looked) -> Held:
+def partial_allocation(given: DetectorInput) -> DetectorAnswer:
     """H6: the job got some of the machines that it asked for, and the rest does not come."""
-    run, instance, check, now = at.run, at.instance, at.check, at.now
+    run, instance, check, now = given.run, given.instance, given.check, given.now
     limit = contract_of(run).watch.pending_notify
     capacity = check.capacity
     alive = check.job is not None and check.job.state in (JobState.RUNNING, JobState.PENDING)
@@ -64,19 +64,19 @@ def partial_allocation(at: Looked) -> Held:
         # Without numbers the answer is unknown; a cluster that answers without them reports no
         # lack.
         answered = alive and (_is_reported(check) or _tries_are_known(check))
-        return Held(PARTIAL, "H6", Severity.NOTIFY, False if answered else None, "")
+        return DetectorAnswer(PARTIAL, "H6", Severity.NOTIFY, False if answered else None, "")
     short = capacity.granted < capacity.wanted
     since = _short_since(run, instance, check)
     long = since is not None and now - since > limit
     wedged = is_wedged(capacity)
     proven = (
-        f"; nothing serves {unmet_words(capacity)}, and nothing is provisioned" if wedged else ""
+        f"; nothing serves {describe_unmet(capacity)}, and nothing is provisioned" if wedged else ""
     )
-    # A job with no machines at all waits: `pending` reports that if the job says so itself.
-    again = waits_again(check)
+    # A job with no machines at all waits: `long_pending` reports that if the job says so itself.
+    again = lost_all_machines(check)
     holds = short and long and (capacity.granted > 0 or again)
     part = "nothing" if again else "only part"
-    return Held(
+    return DetectorAnswer(
         PARTIAL,
         "H6",
         Severity.ALERT if wedged else Severity.NOTIFY,
@@ -119,17 +119,17 @@ def _was_whole(run: Run, check: CheckRecorded) -> bool:
     )
 
 
-def wrong_hardware(at: Looked) -> Held:
+def wrong_hardware(given: DetectorInput) -> DetectorAnswer:
     """H6: the job has or asked for machines of another type or number than the contract says."""
-    run, check = at.run, at.check
+    run, check = given.run, given.check
     promised, capacity = contract_of(run).hardware, check.capacity
     if capacity is None or not (capacity.hardware or capacity.wanted is not None):
-        return Held(WRONG_HARDWARE, "H6", Severity.NOTIFY, None, "")
+        return DetectorAnswer(WRONG_HARDWARE, "H6", Severity.NOTIFY, None, "")
     wrong = tuple(filter(None, (_wrong_type(promised, capacity), _wrong_count(promised, capacity))))
     known = bool(promised.type and capacity.hardware) or bool(promised.count and capacity.wanted)
     summary = wrong[0] if wrong else ""
     holds = True if wrong else False if known else None
-    return Held(WRONG_HARDWARE, "H6", Severity.NOTIFY, holds, summary, wrong, summary)
+    return DetectorAnswer(WRONG_HARDWARE, "H6", Severity.NOTIFY, holds, summary, wrong, summary)
 
 
 def _wrong_type(promised: HardwarePart, capacity: CapacityFacts) -> str:
@@ -150,15 +150,15 @@ def _wrong_count(promised: HardwarePart, capacity: CapacityFacts) -> str:
 # --- H12 -----------------------------------------------------------------------------------------
 
 
-def second_writer(at: Looked) -> Held:
+def second_writer(given: DetectorInput) -> DetectorAnswer:
     """H12: another live job writes to this run's root, or claims to be this run."""
-    run, instance, check = at.run, at.instance, at.check
+    run, instance, check = given.run, given.instance, given.check
     writers = other_writers(run, instance, check)
     lines = tuple(job_line(one) for one in writers)
     named = ", ".join(one.job for one in writers)
     summary = f"more than one live writer: {named} besides {instance.plan.submission_id}"
     holds = True if writers else None if not _is_reported(check) else False
-    return Held(SECOND_WRITER, "H12", Severity.NOTIFY, holds, summary, lines, named)
+    return DetectorAnswer(SECOND_WRITER, "H12", Severity.NOTIFY, holds, summary, lines, named)
 
 
 def other_writers(run: Run, instance: Instance, check: CheckRecorded) -> list[OtherJob]:
@@ -172,9 +172,9 @@ def other_writers(run: Run, instance: Instance, check: CheckRecorded) -> list[Ot
     return [one for one in _others(instance, check) if _writes_here(run, one)]
 
 
-def stale_diagnostic(at: Looked) -> Held:
+def stale_diagnostic(given: DetectorInput) -> DetectorAnswer:
     """H12: a trial or diagnostic job under this run's name is still live."""
-    run, instance, check = at.run, at.instance, at.check
+    run, instance, check = given.run, given.instance, given.check
     trials = [
         one
         for one in _others(instance, check)
@@ -185,7 +185,7 @@ def stale_diagnostic(at: Looked) -> Held:
     summary = f"a diagnostic job is alive and not the production one: {named}"
     holds = True if trials else None if not _is_reported(check) else False
     evidence = (*lines, f"the production job is {instance.plan.submission_id}") if lines else ()
-    return Held(DIAGNOSTIC, "H12", Severity.NOTIFY, holds, summary, evidence, named)
+    return DetectorAnswer(DIAGNOSTIC, "H12", Severity.NOTIFY, holds, summary, evidence, named)
 
 
 def _others(instance: Instance, check: CheckRecorded) -> list[OtherJob]:
@@ -218,40 +218,40 @@ def _is_reported(check: CheckRecorded) -> bool:
     return bool(cluster) and all(r.state is SourceState.FRESH for r in cluster)
 
 
-def _begun(at: Looked) -> tuple[str, CheckRecorded] | None:
-    job = at.check.job
+def _begun(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    job = given.check.job
     if job is None or job.state is not JobState.PENDING:
         return None
     running = job.model_copy(update={"state": JobState.RUNNING})
-    return "the orchestrator had begun it", with_facts(at.check, job=running)
+    return "the orchestrator had begun it", with_facts(given.check, job=running)
 
 
-def _brought_up(at: Looked) -> tuple[str, CheckRecorded] | None:
-    capacity = at.check.capacity
+def _brought_up(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    capacity = given.check.capacity
     if capacity is None or capacity.provisioning != 0:
         return None
     coming = capacity.model_copy(update={"provisioning": 1})
-    return "a machine was being brought up", with_facts(at.check, capacity=coming)
+    return "a machine was being brought up", with_facts(given.check, capacity=coming)
 
 
-def _no_shortage(at: Looked) -> tuple[str, CheckRecorded] | None:
-    if at.check.capacity is None:
+def _no_shortage(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    if given.check.capacity is None:
         return None
-    return "the cluster had shown nothing of its capacity", with_facts(at.check, capacity=None)
+    return "the cluster had shown nothing of its capacity", with_facts(given.check, capacity=None)
 
 
-def _all_granted(at: Looked) -> tuple[str, CheckRecorded] | None:
-    capacity = at.check.capacity
+def _all_granted(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    capacity = given.check.capacity
     if capacity is None or capacity.wanted is None:
         return None
     granted = capacity.model_copy(update={"granted": capacity.wanted})
     return f"it had been given all {capacity.wanted} that it asked for", with_facts(
-        at.check, capacity=granted
+        given.check, capacity=granted
     )
 
 
-def _agreed_hardware(at: Looked) -> tuple[str, CheckRecorded] | None:
-    capacity, promised = at.check.capacity, contract_of(at.run).hardware
+def _agreed_hardware(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    capacity, promised = given.check.capacity, contract_of(given.run).hardware
     if capacity is None:
         return None
     agreed = {
@@ -259,11 +259,11 @@ def _agreed_hardware(at: Looked) -> tuple[str, CheckRecorded] | None:
         "wanted": promised.count or capacity.wanted,
     }
     words = "it had asked for, and been given, the machines that the contract says"
-    return words, with_facts(at.check, capacity=capacity.model_copy(update=agreed))
+    return words, with_facts(given.check, capacity=capacity.model_copy(update=agreed))
 
 
-def _alone(at: Looked) -> tuple[str, CheckRecorded] | None:
-    return "no other live job had been seen", with_facts(at.check, others=())
+def _alone(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    return "no other live job had been seen", with_facts(given.check, others=())
 
 
 H6 = Rule(
@@ -283,7 +283,7 @@ H6 = Rule(
     source=f"{WRONG}: Capacity or scheduling wedge",
     severity=Severity.NOTIFY,
     limits=(Limit("watch", "pending_notify", timedelta.max),),
-    otherwise=(
+    alterations=(
         _begun,
         _brought_up,
         _no_shortage,
@@ -304,5 +304,5 @@ H12 = Rule(
     where=__name__,
     source=f"{HERO}, Babysitting: stale diagnostic jobs; two writers on one output root",
     severity=Severity.NOTIFY,
-    otherwise=(_alone,),
+    alterations=(_alone,),
 )

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from types import MappingProxyType
 
-from watchkeeper.domain.rules.health.seen_checkpoints import came_so_far
+from watchkeeper.domain.rules.health.seen_checkpoints import complete_by_step
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.basic import CheckpointKind
 from watchkeeper.domain.values.contract.contract import Contract, Lane
@@ -86,7 +86,7 @@ def assumed_interval(run: Run) -> Interval | None:
 
 def _waits(run: Run) -> list[timedelta]:
     """Return the wait for each checkpoint since the one before it, or since the first launch."""
-    came = sorted(at for c in came_so_far(run).values() if (at := c.came_at) is not None)
+    came = sorted(at for c in complete_by_step(run).values() if (at := c.came_at) is not None)
     launched = run.instances[0].launched_at if run.instances else None
     times = [*([launched] if launched is not None else []), *came]
     waits = (later - earlier for earlier, later in pairwise(times))
@@ -99,13 +99,13 @@ def shows_temporaries(run: Run, contract: Contract) -> bool:
     Some training loops keep them below a separate root, which `signals.roots` names. Then only the
     permanent ones are seen.
     """
-    if any(one.kind is CheckpointKind.TEMPORARY for one in came_so_far(run).values()):
+    if any(one.kind is CheckpointKind.TEMPORARY for one in complete_by_step(run).values()):
         return True
     return not contract.signals.roots
 
 
 def _observed(run: Run) -> Interval | None:
-    steps = sorted(came_so_far(run))[-16:]
+    steps = sorted(complete_by_step(run))[-16:]
     if len(steps) < SEEN_MIN:
         return None
     gaps = [later - earlier for earlier, later in pairwise(steps)]

@@ -8,11 +8,18 @@ from watchkeeper.domain.rules.health.checkpoint_pace import (
     describe_interval,
     expected_interval,
 )
-from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
 from watchkeeper.domain.rules.health.liveness import moves
-from watchkeeper.domain.rules.health.seen_checkpoints import came_so_far
-from watchkeeper.domain.rules.shared.rule import NEVER, WRONG, Limit, Looked, Rule, with_facts
-from watchkeeper.domain.run.check_history import checks_before, is_listed, left_by
+from watchkeeper.domain.rules.health.seen_checkpoints import complete_by_step
+from watchkeeper.domain.rules.shared.rule import (
+    NEVER,
+    WRONG,
+    DetectorInput,
+    Limit,
+    Rule,
+    with_facts,
+)
+from watchkeeper.domain.run.check_history import checkpoints_left, checks_before, is_listed
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.unverified_checkpoints import NOBODY_NAMES_IT
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -41,20 +48,20 @@ EXPIRY_SOON = timedelta(days=1)
 """Time to the newest checkpoint's expiry below which the rollback window is in danger."""
 
 
-def checkpoints_stalled(at: Looked) -> Held:
+def checkpoints_stalled(given: DetectorInput) -> DetectorAnswer:
     """H5: steps advance, and no complete checkpoint has come for longer than its interval."""
-    run, instance, check, now = at.run, at.instance, at.check, at.now
+    run, instance, check, now = given.run, given.instance, given.check, given.now
     interval = expected_interval(run) or assumed_interval(run)
     late = None if interval is None else _late(run, instance, check, interval, now)
     if late is None or interval is None:
-        return Held(STALLED, "H5", Severity.ALERT, None, "")
+        return DetectorAnswer(STALLED, "H5", Severity.ALERT, None, "")
     wait, newest = late
     due = f"one is due every {describe_interval(interval)}"
     if interval.assumed:
         due = "nobody says how often one is due"
     has = _newest_line(run, check, newest)
     half = [f"step-{one.step} is incomplete: {one.reason}" for one in check.checkpoints_incomplete]
-    return Held(
+    return DetectorAnswer(
         STALLED,
         "H5",
         Severity.ALERT,
@@ -109,7 +116,7 @@ def _is_retried(instance: Instance, check: CheckRecorded) -> bool:
 def _newest_came(run: Run, check: CheckRecorded) -> int | None:
     """Return the step of the newest complete checkpoint, regardless of its metadata."""
     # Later checks omit checkpoints that nobody may resume from, so the run's state is read.
-    unnamed = set(came_so_far(run)) - set(run.checkpoints.validated)
+    unnamed = set(complete_by_step(run)) - set(run.checkpoints.validated)
     return max((*check.checkpoints_complete, *unnamed), default=None)
 
 
@@ -127,7 +134,9 @@ def _newest_line(run: Run, check: CheckRecorded, newest: int | None) -> str:
 
 
 def _is_new(run: Run, check: CheckRecorded, newest: int) -> bool:
-    return newest not in came_so_far(run) and any(c.step == newest for c in check.new_checkpoints)
+    return newest not in complete_by_step(run) and any(
+        c.step == newest for c in check.new_checkpoints
+    )
 
 
 def _waits_since(
@@ -137,17 +146,17 @@ def _waits_since(
     began = check.liveness.phase_since or instance.launched_at
     if _is_retried(instance, check):
         began = instance.trained_since or began
-    known = came_so_far(run).get(newest) if newest is not None else None
+    known = complete_by_step(run).get(newest) if newest is not None else None
     came = known.came_at if known is not None else None
     times = [at for at in (began, came) if at is not None]
     return max(times, default=None)
 
 
-def checkpoint_incomplete(at: Looked) -> Held:
+def checkpoint_incomplete(given: DetectorInput) -> DetectorAnswer:
     """H5: a folder newer than any complete one lacks metadata for longer than a write takes."""
-    run, check, now = at.run, at.check, at.now
+    run, check, now = given.run, given.check, given.now
     if not is_listed(check):
-        return Held(INCOMPLETE, "H5", Severity.ALERT, None, "")
+        return DetectorAnswer(INCOMPLETE, "H5", Severity.ALERT, None, "")
     allowed = live_limits_of(contract_of(run)).checkpoint_write
     newest = _newest_came(run, check)
     stuck = [
@@ -164,7 +173,7 @@ def checkpoint_incomplete(at: Looked) -> Held:
     named = ", ".join(f"step-{one.step}" for one, _ in stuck[-3:])
     summary = f"not complete after more than {render_duration(allowed)} of writing: {named}"
     about = named
-    return Held(INCOMPLETE, "H5", Severity.ALERT, bool(stuck), summary, lines[-8:], about)
+    return DetectorAnswer(INCOMPLETE, "H5", Severity.ALERT, bool(stuck), summary, lines[-8:], about)
 
 
 def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> datetime | None:
@@ -179,11 +188,11 @@ def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> dateti
     return since
 
 
-def rollback_coverage(at: Looked) -> Held:
+def rollback_coverage(given: DetectorInput) -> DetectorAnswer:
     """H5: fewer complete checkpoints remain than must be kept, though there were enough."""
-    run, check, now = at.run, at.check, at.now
+    run, check, now = given.run, given.check, given.now
     if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
-        return Held(COVERAGE, "H5", Severity.ALERT, None, "")
+        return DetectorAnswer(COVERAGE, "H5", Severity.ALERT, None, "")
     keep, known = contract_of(run).checkpoints.keep_last, set(run.checkpoints.validated)
     earlier = checks_before(run, check)
     # If no number to keep is stated, a rotation must leave as many as there were.
@@ -191,7 +200,7 @@ def rollback_coverage(at: Looked) -> Held:
     wanted = min(keep, len(known), LISTED_MAX) if keep else were
     left = len(check.checkpoints_complete)
     gone = sorted(known - set(check.checkpoints_complete))[-8:]
-    few = _is_few(left_by(check), known, keep, were)
+    few = _is_few(checkpoints_left(check), known, keep, were)
     # Two listings in a row must agree: a folder may be moved while it is listed.
     last = earlier[-1] if earlier else None
     known_then = known - set(last.new_steps) if last is not None else known
@@ -206,7 +215,7 @@ def rollback_coverage(at: Looked) -> Held:
     summary = f"rollback coverage: {complete}, {wanted} are to be kept"
     if soon and not few:
         summary = f"rollback coverage: {soon}"
-    return Held(COVERAGE, "H5", Severity.ALERT, holds, summary, tuple(lines))
+    return DetectorAnswer(COVERAGE, "H5", Severity.ALERT, holds, summary, tuple(lines))
 
 
 def _is_few(left: int, known: set[int], keep: int | None, were: int) -> bool:
@@ -239,18 +248,22 @@ def _rounded(length: timedelta) -> str:
     return render_duration(timedelta(seconds=unit * round(length.total_seconds() / unit)))
 
 
-def _written(at: Looked) -> tuple[str, CheckRecorded] | None:
+def _written(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
     words = "each checkpoint's folder had had its metadata"
-    return words, with_facts(at.check, checkpoints_incomplete=())
+    return words, with_facts(given.check, checkpoints_incomplete=())
 
 
-def _newer_checkpoint(at: Looked) -> tuple[str, CheckRecorded] | None:
-    step = at.run.instances[-1].step_best
-    if step is None or not at.check.checkpoints_complete or step in at.check.checkpoints_complete:
+def _newer_checkpoint(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    step = given.run.instances[-1].step_best
+    if (
+        step is None
+        or not given.check.checkpoints_complete
+        or step in given.check.checkpoints_complete
+    ):
         return None
-    complete = (*at.check.checkpoints_complete, step)
+    complete = (*given.check.checkpoints_complete, step)
     return f"a complete checkpoint of step {step} had been there", with_facts(
-        at.check, checkpoints_complete=complete
+        given.check, checkpoints_complete=complete
     )
 
 
@@ -276,7 +289,7 @@ H5 = Rule(
     source=f"{WRONG}: Checkpoint not advancing",
     severity=Severity.ALERT,
     limits=(Limit("live", "checkpoint_slack", NEVER),),
-    otherwise=(
+    alterations=(
         _written,
         _newer_checkpoint,
     ),

@@ -6,7 +6,7 @@ from watchkeeper.domain.values.check import Severity
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DetectorAnswer:
     """A detector's answer at one check.
 
     Attributes:

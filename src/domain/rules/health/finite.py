@@ -2,7 +2,7 @@
 
 import math
 
-from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.metric_names import recognise
@@ -19,14 +19,14 @@ LINES_MAX = 2
 """Lines of the output shown with a finding."""
 
 
-def no_number(check: CheckRecorded) -> Held:
+def nonfinite_metric(check: CheckRecorded) -> DetectorAnswer:
     """H7: a metric of training is NaN or infinite, at any time, from its first point on."""
     measured = check.measured
     found = measured.not_finite
     if not found:
         # Without a point the answer is unknown, so an open finding stays open.
         holds = False if measured.points else None
-        return Held(NOT_FINITE, "H7", Severity.ALERT, holds, "")
+        return DetectorAnswer(NOT_FINITE, "H7", Severity.ALERT, holds, "")
     holds = any(one.new or one.finite_since < _needed_to_clear(one, check) for one in found)
     first = min(found, key=lambda one: one.first_step)
     still = any(one.finite_since == 0 for one in found)
@@ -38,7 +38,7 @@ def no_number(check: CheckRecorded) -> Held:
     lines = tuple(_bad_line(one, check) for one in found)
     if any(_is_printed(one, check) for one in found):
         lines += _printed_lines(check)
-    return Held(NOT_FINITE, "H7", Severity.ALERT, holds, summary, lines)
+    return DetectorAnswer(NOT_FINITE, "H7", Severity.ALERT, holds, summary, lines)
 
 
 def _needed_to_clear(one: NotFinite, check: CheckRecorded) -> int:

@@ -11,7 +11,7 @@ from watchkeeper.domain.rules.shared.rule import HERO, LOOP, Rule
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.health import MONITOR_STALE, FindingCleared, FindingOpened
 from watchkeeper.domain.run.phases import Interrupted, Launching, Running, Stabilizing
-from watchkeeper.domain.run.queries import expecting
+from watchkeeper.domain.run.queries import act_expecting
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.contract import cadence_of
@@ -59,7 +59,7 @@ def report_stale(run: Run, command: ReportStaleMonitor) -> list[RunEvent] | Refu
     since = stale_since(run, command.now)
     if since is None:
         return Refused(Refusal.MONITOR_NOT_STALE, run.slug)
-    if MONITOR_STALE in run.health.findings or expecting(run, "H1", command.now) is not None:
+    if MONITOR_STALE in run.health.findings or act_expecting(run, "H1", command.now) is not None:
         return []
     cadence = render_duration(cadence_of(contract_of(run)))
     holder = run.watch.holder

@@ -1,8 +1,8 @@
 """Host detectors (H15): a disk runs full, or a mount is missing."""
 
 from watchkeeper.domain.reading.source_summaries import free_share
-from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.rules.shared.rule import Limit, Looked, Rule, with_facts
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
+from watchkeeper.domain.rules.shared.rule import DetectorInput, Limit, Rule, with_facts
 from watchkeeper.domain.run.run import contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
@@ -19,20 +19,20 @@ HOSTS_NAMED = 3
 """Machines named in a summary."""
 
 
-def disk_low(at: Looked) -> Held:
+def disk_low(given: DetectorInput) -> DetectorAnswer:
     """H15: free disk space is below a limit; below the lower limit it is an alert."""
-    run, check = at.run, at.check
+    run, check = given.run, given.check
     limits = live_limits_of(contract_of(run))
     known = [(one, share) for one in check.hosts if (share := free_share(one)) is not None]
     if not known:
-        return Held(DISK_LOW, "H15", Severity.NOTIFY, None, "")
+        return DetectorAnswer(DISK_LOW, "H15", Severity.NOTIFY, None, "")
     is_open = DISK_LOW in run.health.findings
     limit = limits.disk_warn + (HYSTERESIS if is_open else 0)
     low = sorted(((one, share) for one, share in known if share < limit), key=lambda two: two[1])
     alarming = any(share < limits.disk_alert for _, share in low)
     named = ", ".join(f"{one.host} {one.path}" for one, _ in low[:HOSTS_NAMED])
     below = limits.disk_alert if alarming else limits.disk_warn
-    return Held(
+    return DetectorAnswer(
         DISK_LOW,
         "H15",
         Severity.ALERT if alarming else Severity.NOTIFY,
@@ -49,13 +49,13 @@ def _disk_line(host: HostFacts, share: float) -> str:
     )
 
 
-def mount_missing(at: Looked) -> Held:
+def mount_missing(given: DetectorInput) -> DetectorAnswer:
     """H15: a folder that must be a mount is not one, so writes there fill the disk."""
-    check = at.check
+    check = given.check
     mounts = [(one.host, m) for one in check.hosts for m in one.mounts if m.mounted is not None]
     bare = [f"{host} {mount.path}" for host, mount in mounts if mount.mounted is False]
     named = ", ".join(bare[:HOSTS_NAMED])
-    return Held(
+    return DetectorAnswer(
         MOUNT_MISSING,
         "H15",
         Severity.NOTIFY,
@@ -66,9 +66,9 @@ def mount_missing(at: Looked) -> Held:
     )
 
 
-def _disks_silent(at: Looked) -> tuple[str, CheckRecorded] | None:
+def _disks_silent(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
     return "its hosts had reported nothing about their disks and mounts", with_facts(
-        at.check, hosts=()
+        given.check, hosts=()
     )
 
 
@@ -90,5 +90,5 @@ H15 = Rule(
         Limit("live", "disk_warn", 0.0, "smaller"),
         Limit("live", "disk_alert", 0.0, "smaller"),
     ),
-    otherwise=(_disks_silent,),
+    alterations=(_disks_silent,),
 )

@@ -6,8 +6,8 @@ Only positive evidence shows a wrong identity, never silence. A tracker that doe
 nothing newer than the launch, neither opens nor clears the finding.
 """
 
-from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.rules.shared.rule import HERO, MANY, Limit, Looked, Rule, with_facts
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
+from watchkeeper.domain.rules.shared.rule import HERO, MANY, DetectorInput, Limit, Rule, with_facts
 from watchkeeper.domain.run.health import DRIFTED
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded, TrackerAnnounced
@@ -49,13 +49,13 @@ def drift_summary(run: Run, lines: tuple[str, ...]) -> str:
     return f"the tracker identity is not the agreed {wanted}: {lines[0]}{more}" if lines else ""
 
 
-def lineage_misfit(at: Looked) -> Held:
+def lineage_misfit(given: DetectorInput) -> DetectorAnswer:
     """H2: the tracker's state, time, step or loss does not fit the recorded lineage.
 
     It ends with its instance, unlike a drifted identity; the next one is compared from scratch. A
     value that could not be compared at this check neither opens nor clears it.
     """
-    run, check = at.run, at.check
+    run, check = given.run, given.check
     needed = limits_of(contract_of(run)).tracker_checks
     fit = check.tracker_fit
     repeated = [one for one in fit.doubts if one.checks >= needed]
@@ -65,7 +65,7 @@ def lineage_misfit(at: Looked) -> Held:
     lines = tuple(f"{one.line}, {one.checks} checks in a row" for one in repeated)
     more = f", and {len(repeated) - 1} more" if len(repeated) > 1 else ""
     summary = f"the tracker does not fit the run: {repeated[0].line}{more}" if repeated else ""
-    return Held(INVALID, "H2", Severity.ALERT, holds, summary, lines[:EVIDENCE_MAX])
+    return DetectorAnswer(INVALID, "H2", Severity.ALERT, holds, summary, lines[:EVIDENCE_MAX])
 
 
 def announcements(run: Run, check: CheckRecorded) -> list[TrackerAnnounced]:
@@ -147,14 +147,14 @@ def _resumed(run: Run, check: CheckRecorded) -> list[str]:
     return lines
 
 
-def drifted(at: Looked) -> Held:
+def drifted(given: DetectorInput) -> DetectorAnswer:
     """H2: id or display name differs, or a policy or another live run conflicts.
 
     It is an alert at first sight, because each step logged elsewhere has to be brought back.
     """
-    run, check = at.run, at.check
+    run, check = given.run, given.check
     lines = identity_drift(run, check)
-    return Held(
+    return DetectorAnswer(
         DRIFTED,
         "H2",
         Severity.ALERT,
@@ -164,19 +164,19 @@ def drifted(at: Looked) -> Held:
     )
 
 
-def _agreed_identity(at: Looked) -> tuple[str, CheckRecorded] | None:
-    plan = at.instance.plan
-    name = contract_of(at.run).tracker.display_name
+def _agreed_identity(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    plan = given.instance.plan
+    name = contract_of(given.run).tracker.display_name
     agreed = {"tracker_id": plan.tracker_id, "display_name": name}
-    alone = with_facts(at.check, **agreed, tracker_links=(), tracker_twins=())
+    alone = with_facts(given.check, **agreed, tracker_links=(), tracker_twins=())
     return f"it had logged as {plan.tracker_id or name}, the agreed identity, alone", alone
 
 
-def _fitting(at: Looked) -> tuple[str, CheckRecorded] | None:
-    if not at.check.tracker_fit.doubts:
+def _fitting(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    if not given.check.tracker_fit.doubts:
         return None
     return "the tracker had shown what the run shows", with_facts(
-        at.check, tracker_fit=TrackerFit(compared=True)
+        given.check, tracker_fit=TrackerFit(compared=True)
     )
 
 
@@ -203,7 +203,7 @@ H2 = Rule(
     source=f"{HERO}, What Can Go Wrong: Tracker identity drift",
     severity=Severity.ALERT,
     limits=(Limit("detect", "tracker_checks", MANY),),
-    otherwise=(
+    alterations=(
         _agreed_identity,
         _fitting,
     ),

@@ -7,9 +7,9 @@ from itertools import islice
 
 from watchkeeper.domain.reading.metrics.clocks import STEP_CLOCKS
 from watchkeeper.domain.reading.triage.unscheduled import cluster_claims, cluster_lines
-from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
 from watchkeeper.domain.rules.health.stall_text import witness_lines
-from watchkeeper.domain.rules.shared.rule import LOOP, Looked, Rule, with_facts
+from watchkeeper.domain.rules.shared.rule import LOOP, DetectorInput, Rule, with_facts
 from watchkeeper.domain.run.health import UNACCOUNTED
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -38,7 +38,7 @@ DEGRADED = "degraded"
 TRACKER_SILENT = "tracker_silent"
 """The finding that steps come but the tracker has long shown nothing new; the run is healthy."""
 
-OF_THE_MONITOR = frozenset({MONITOR_BLIND, TRACKER_SILENT})
+MONITOR_FINDINGS = frozenset({MONITOR_BLIND, TRACKER_SILENT})
 """Findings about the monitor; they say nothing about the run."""
 
 EVIDENCE_MAX = 8
@@ -64,9 +64,9 @@ def moves(liveness: Liveness) -> bool:
     return liveness.quiet in _MOVES
 
 
-def not_training(at: Looked) -> Held:
+def not_training(given: DetectorInput) -> DetectorAnswer:
     """H3: the job runs, but no clock that answers shows a step over several cadences."""
-    run, check = at.run, at.check
+    run, check = given.run, given.check
     live = check.liveness
     hung = live.quiet is Quiet.RUN_HUNG
     # A blind monitor, or too little time, does not show that it advances again.
@@ -74,32 +74,36 @@ def not_training(at: Looked) -> Held:
     # Texts are built only if somebody reads them: most checks are of healthy runs.
     evidence = (*witness_lines(live), *_where(check), _capture(run)) if holds else ()
     summary = f"RUNNING and not training: {live.because}"
-    return Held(NOT_TRAINING, "H3", Severity.ALERT, holds, summary, evidence[-EVIDENCE_MAX:])
+    return DetectorAnswer(
+        NOT_TRAINING, "H3", Severity.ALERT, holds, summary, evidence[-EVIDENCE_MAX:]
+    )
 
 
-def monitor_blind(at: Looked) -> Held:
+def monitor_blind(given: DetectorInput) -> DetectorAnswer:
     """H1: too few sources answer to judge whether the run advances; it may be healthy."""
-    check = at.check
+    check = given.check
     live = check.liveness
     blind = live.quiet is Quiet.MONITOR_BLIND
     judged = live.quiet is not Quiet.NOT_JUDGED
     holds = True if blind else False if judged else None
     lines = (*witness_lines(live), "it says nothing about the run itself") if holds else ()
     summary = f"monitor blind: {live.because}"
-    return Held(MONITOR_BLIND, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:])
+    return DetectorAnswer(
+        MONITOR_BLIND, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:]
+    )
 
 
-def tracker_silent(at: Looked) -> Held:
+def tracker_silent(given: DetectorInput) -> DetectorAnswer:
     """H1: other clocks have long shown steps that the tracker does not show.
 
     The tracker's charts, and the detectors that read its history, are then out of date. The output
     shows that the run itself is healthy.
     """
-    run, check = at.run, at.check
+    run, check = given.run, given.check
     live, contract = check.liveness, contract_of(run)
     clock = witness_of(live, "tracker")
     if clock is None:
-        return Held(TRACKER_SILENT, "H1", Severity.NOTIFY, None, "")
+        return DetectorAnswer(TRACKER_SILENT, "H1", Severity.NOTIFY, None, "")
     # An offline client shows nothing until it is synced.
     shows_new = clock.moves is Moves.MOVED or contract.tracker.mode == "offline"
     over = live.unseen_s >= live_limits_of(contract).tracker_silent.total_seconds()
@@ -108,14 +112,16 @@ def tracker_silent(at: Looked) -> Held:
     shown = clock.why or f"it stopped at step {clock.step}"
     summary = f"steps come, and nothing new was read from the tracker {since}: {shown}"
     lines = (*witness_lines(live), "it says nothing about the run itself") if holds else ()
-    return Held(TRACKER_SILENT, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:])
+    return DetectorAnswer(
+        TRACKER_SILENT, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:]
+    )
 
 
-def degraded(at: Looked) -> Held:
+def degraded(given: DetectorInput) -> DetectorAnswer:
     """H16: no step over several cadences, and the cluster shows a dead owner, node or demand."""
-    run, instance, check = at.run, at.instance, at.check
+    run, instance, check = given.run, given.instance, given.check
     live = check.liveness
-    signs = cluster_signs(instance, check)
+    signs = cluster_evidence(instance, check)
     running = check.job is not None and check.job.state is JobState.RUNNING
     is_still = running and _stood_still(run, live)
     holds: bool | None = None
@@ -126,7 +132,7 @@ def degraded(at: Looked) -> Held:
     summary = f"degraded: no step comes, and {signs[0]}" if signs else "degraded"
     stood = (line for line in witness_lines(live) if "in a row" in line) if holds else ()
     evidence = (*signs, *islice(stood, 2))
-    return Held(DEGRADED, "H16", Severity.ALERT, holds, summary, evidence[:EVIDENCE_MAX])
+    return DetectorAnswer(DEGRADED, "H16", Severity.ALERT, holds, summary, evidence[:EVIDENCE_MAX])
 
 
 def _stood_still(run: Run, live: Liveness) -> bool:
@@ -151,7 +157,7 @@ def _is_evidence(witness: Witness) -> bool:
     return witness.name != "checkpoints"
 
 
-def cluster_signs(instance: Instance, check: CheckRecorded) -> tuple[str, ...]:
+def cluster_evidence(instance: Instance, check: CheckRecorded) -> tuple[str, ...]:
     """Return evidence from the cluster that would explain why no step comes."""
     signs = [
         f"the log says {claim.label} ({claim.signature}): {claim.line}"
@@ -179,19 +185,19 @@ def _capture(run: Run) -> str:
     return CAPTURE_TPU if is_tpu(contract_of(run).hardware.type) else CAPTURE_GPU
 
 
-def unaccounted(at: Looked) -> Held:
+def unaccounted(given: DetectorInput) -> DetectorAnswer:
     """The orchestrator was reached but cannot account for a job that it had.
 
     A single such answer does not matter while steps come: the tracker or the output account for the
     job.
     """
-    instance, check = at.instance, at.check
+    instance, check = given.instance, given.check
     holds = None if check.job is None else check.job.state in UNACCOUNTABLE
     unsure = check.job is not None and check.job.state is JobState.UNKNOWN
     if unsure and not instance.unsure and moves(check.liveness):
         holds = None
     state = check.job.state.value if check.job is not None else ""
-    return Held(
+    return DetectorAnswer(
         UNACCOUNTED,
         "R19",
         Severity.ALERT,
@@ -201,29 +207,29 @@ def unaccounted(at: Looked) -> Held:
     )
 
 
-def _moved(at: Looked) -> tuple[str, CheckRecorded] | None:
-    live = Liveness(phase=at.check.liveness.phase, quiet=Quiet.MOVING)
-    return "some source had shown a further step", with_facts(at.check, liveness=live)
+def _moved(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    live = Liveness(phase=given.check.liveness.phase, quiet=Quiet.MOVING)
+    return "some source had shown a further step", with_facts(given.check, liveness=live)
 
 
-def _explained(at: Looked) -> tuple[str, CheckRecorded] | None:
-    live = Liveness(phase=at.check.liveness.phase, quiet=Quiet.COMPILING_OR_RESTORING)
+def _explained(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    live = Liveness(phase=given.check.liveness.phase, quiet=Quiet.COMPILING_OR_RESTORING)
     words = "its output had spoken of compiling, restoring or saving"
-    return words, with_facts(at.check, liveness=live)
+    return words, with_facts(given.check, liveness=live)
 
 
-def _nothing_dead(at: Looked) -> tuple[str, CheckRecorded] | None:
+def _nothing_dead(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
     words = "the cluster had shown no dead node and no demand that nothing serves"
-    served = at.check.capacity and at.check.capacity.model_copy(update={"unmet": ()})
-    return words, with_facts(at.check, nodes=(), capacity=served)
+    served = given.check.capacity and given.check.capacity.model_copy(update={"unmet": ()})
+    return words, with_facts(given.check, nodes=(), capacity=served)
 
 
-def _accounted_for(at: Looked) -> tuple[str, CheckRecorded] | None:
-    job = at.check.job
+def _accounted_for(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    job = given.check.job
     if job is None or job.state not in (JobState.UNKNOWN, JobState.NOT_FOUND):
         return None
     running = job.model_copy(update={"state": JobState.RUNNING})
-    return "the orchestrator had called it running", with_facts(at.check, job=running)
+    return "the orchestrator had called it running", with_facts(given.check, job=running)
 
 
 H3 = Rule(
@@ -250,7 +256,7 @@ H3 = Rule(
     ),
     severity=Severity.ALERT,
     keeps_stacks=True,
-    otherwise=(
+    alterations=(
         _moved,
         _explained,
     ),
@@ -273,9 +279,9 @@ H16 = Rule(
     ),
     severity=Severity.ALERT,
     keeps_stacks=True,
-    otherwise=(_nothing_dead,),
+    alterations=(_nothing_dead,),
 )
 
 
-OF_NO_DETECTOR = (_accounted_for,)
+WITHOUT_DETECTOR = (_accounted_for,)
 """What could have kept the finding of an unaccounted job closed, which R19 answers."""

@@ -3,9 +3,9 @@
 import math
 
 from watchkeeper.domain.reading.nonfinite_lines import shows_infinite_perplexity
-from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
 from watchkeeper.domain.rules.health.liveness import moves
-from watchkeeper.domain.rules.shared.rule import LOOP, Looked, Rule
+from watchkeeper.domain.rules.shared.rule import LOOP, DetectorInput, Rule
 from watchkeeper.domain.run.monitor_accuracy import LOG_SIGNATURE
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import JobState, SourceState
@@ -19,7 +19,7 @@ CONFIDENCE_MIN = 0.5
 NEVER_REPORTED = frozenset({"benign", "unknown", "user_stopped"})
 """Labels that are not failures of a live job."""
 
-GRAVE = frozenset(
+SEVERE_CLASSES = frozenset(
     {
         "hbm_oom",
         "host_oom",
@@ -36,26 +36,26 @@ GRAVE = frozenset(
 """Classes that do not recover: an alert if no step comes, else an immediate notice."""
 
 
-def log_signature(at: Looked) -> Held:
+def log_signature(given: DetectorInput) -> DetectorAnswer:
     """H13: log lines of a failure class, even without the words that people grep for.
 
     If steps continued afterwards, the error was retried successfully; only grave ones are reported.
     """
-    check = at.check
+    check = given.check
     going_on = moves(check.liveness)
     counted = [one for one in check.claims if _counts(one) and not _is_overflow(one, check)]
-    claims = [one for one in counted if one.label in GRAVE or not going_on]
+    claims = [one for one in counted if one.label in SEVERE_CLASSES or not going_on]
     alive = check.job is not None and check.job.state is JobState.RUNNING
     holds: bool | None = None
     if claims and alive:
         holds = True
     elif going_on and _is_read(check):
         holds = False
-    grave = any(one.label in GRAVE for one in claims)
+    grave = any(one.label in SEVERE_CLASSES for one in claims)
     labels = ", ".join(sorted({one.label for one in claims}))
     after = "while steps still come" if going_on else "and no step came since"
     lines = tuple(f"{one.label} ({one.signature}): {one.line}" for one in claims)
-    return Held(
+    return DetectorAnswer(
         LOG_SIGNATURE,
         "H13",
         Severity.ALERT if grave and not going_on else Severity.NOTIFY,

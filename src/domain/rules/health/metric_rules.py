@@ -1,26 +1,36 @@
 """The rules of the metric detectors: H4, H7, H8 and H9."""
 
 from watchkeeper.domain.rules.health import metrics
-from watchkeeper.domain.rules.shared.rule import HERO, MANY, NEVER, Limit, Looked, Rule, with_facts
+from watchkeeper.domain.rules.shared.rule import (
+    HERO,
+    MANY,
+    NEVER,
+    DetectorInput,
+    Limit,
+    Rule,
+    with_facts,
+)
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
 
 _WHERE = metrics.__name__
 
 
-def _without_nonfinite(at: Looked) -> tuple[str, CheckRecorded] | None:
-    measured = at.check.measured.model_copy(update={"not_finite": ()})
-    return "every value had been a number", with_facts(at.check, measured=measured)
+def _without_nonfinite(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    measured = given.check.measured.model_copy(update={"not_finite": ()})
+    return "every value had been a number", with_facts(given.check, measured=measured)
 
 
-def _without_shift(at: Looked) -> tuple[str, CheckRecorded] | None:
-    measured = at.check.measured.model_copy(update={"shift": None})
-    return "its loss had kept its level", with_facts(at.check, measured=measured)
+def _without_shift(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    measured = given.check.measured.model_copy(update={"shift": None})
+    return "its loss had kept its level", with_facts(given.check, measured=measured)
 
 
-def _without_resume(at: Looked) -> tuple[str, CheckRecorded] | None:
-    measured = at.check.measured.model_copy(update={"resume": None})
-    return "no losses of the same steps had been compared", with_facts(at.check, measured=measured)
+def _without_resume(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    measured = given.check.measured.model_copy(update={"resume": None})
+    return "no losses of the same steps had been compared", with_facts(
+        given.check, measured=measured
+    )
 
 
 H4 = Rule(
@@ -73,7 +83,7 @@ H7 = Rule(
         Limit("detect", "router_drop", 0.999),
         Limit("detect", "sustained_steps", MANY),
     ),
-    otherwise=(_without_nonfinite,),
+    alterations=(_without_nonfinite,),
 )
 
 
@@ -96,7 +106,7 @@ H8 = Rule(
         Limit("detect", "loss_steps", MANY),
         Limit("detect", "loss_sigma", NEVER),
     ),
-    otherwise=(_without_shift,),
+    alterations=(_without_shift,),
 )
 
 
@@ -118,5 +128,5 @@ H9 = Rule(
         Limit("detect", "resume_overlap", NEVER),
         Limit("detect", "resume_offset", NEVER),
     ),
-    otherwise=(_without_resume,),
+    alterations=(_without_resume,),
 )

@@ -7,9 +7,9 @@ opened at a limit clears half-way below it. So a metric at the limit does not fl
 import math
 from dataclasses import replace
 
-from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.rules.health.finite import no_number
-from watchkeeper.domain.rules.shared.rule import Looked
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
+from watchkeeper.domain.rules.health.finite import nonfinite_metric
+from watchkeeper.domain.rules.shared.rule import DetectorInput
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Severity
@@ -51,14 +51,14 @@ _SOURCES = {
 }
 
 
-def metric_answers(at: Looked) -> tuple[Held, ...]:
+def metric_answers(given: DetectorInput) -> tuple[DetectorAnswer, ...]:
     """Return the detectors' answers from the metrics of a check."""
-    run, check = at.run, at.check
+    run, check = given.run, given.check
     limits = limits_of(contract_of(run))
     raised = _raised(run, check.measured, limits)
     answers = (
         _collapsed(run, check, limits),
-        no_number(check),
+        nonfinite_metric(check),
         *_sustained(run, check.measured, limits),
         _skipping(run, check.measured, limits),
         raised,
@@ -84,7 +84,7 @@ def _shows_nothing_new(check: CheckRecorded) -> bool:
     return check.measured.source == "checks" and not check.metrics
 
 
-def _undecided(answer: Held) -> Held:
+def _undecided(answer: DetectorAnswer) -> DetectorAnswer:
     # Old values do not prove that a problem is over, so they clear no finding.
     return replace(answer, holds=None) if answer.holds is False else answer
 
@@ -92,7 +92,7 @@ def _undecided(answer: Held) -> Held:
 # --- H4 ------------------------------------------------------------------------------------------
 
 
-def _collapsed(run: Run, check: CheckRecorded, limits: Limits) -> Held:
+def _collapsed(run: Run, check: CheckRecorded, limits: Limits) -> DetectorAnswer:
     """H4: throughput below its rolling baseline for several cadences in a row."""
     pace = check.measured.pace
     share = limits.throughput_drop
@@ -100,7 +100,7 @@ def _collapsed(run: Run, check: CheckRecorded, limits: Limits) -> Held:
         return _unknown(THROUGHPUT_COLLAPSE, "H4", Severity.NOTIFY)
     holds = _collapse_holds(run, check, pace, limits)
     if not holds:
-        return Held(THROUGHPUT_COLLAPSE, "H4", Severity.NOTIFY, holds, "")
+        return DetectorAnswer(THROUGHPUT_COLLAPSE, "H4", Severity.NOTIFY, holds, "")
     cadence = render_duration(cadence_of(contract_of(run)))
     known = [value for value in pace.newest if value is not None]
     summary = (
@@ -117,7 +117,7 @@ def _collapsed(run: Run, check: CheckRecorded, limits: Limits) -> Held:
         f"{limits.throughput_cadences} cadences in a row",
         *((f"MFU {_number(check.measured.mfu)}",) if check.measured.mfu is not None else ()),
     )
-    return Held(THROUGHPUT_COLLAPSE, "H4", Severity.NOTIFY, True, summary, lines)
+    return DetectorAnswer(THROUGHPUT_COLLAPSE, "H4", Severity.NOTIFY, True, summary, lines)
 
 
 def _collapse_holds(run: Run, check: CheckRecorded, pace: Pace, limits: Limits) -> bool | None:
@@ -138,7 +138,7 @@ def _collapse_holds(run: Run, check: CheckRecorded, pace: Pace, limits: Limits) 
 # --- H7 ------------------------------------------------------------------------------------------
 
 
-def _sustained(run: Run, measured: Measured, limits: Limits) -> tuple[Held, ...]:
+def _sustained(run: Run, measured: Measured, limits: Limits) -> tuple[DetectorAnswer, ...]:
     """H7: gradient norm, z-loss or router balance stays beyond its limit."""
     levels = (
         (measured.grad_norm, limits.grad_norm_factor - 1, GRADIENT_EXPLOSION, "the gradient norm"),
@@ -151,7 +151,7 @@ def _sustained(run: Run, measured: Measured, limits: Limits) -> tuple[Held, ...]
     )
 
 
-def _skipping(run: Run, measured: Measured, limits: Limits) -> Held:
+def _skipping(run: Run, measured: Measured, limits: Limits) -> DetectorAnswer:
     """H7: the optimizer skips too many steps in 15 min, by default three."""
     count = measured.skipped
     if count is None or not measured.warm or measured.catching_up:
@@ -161,13 +161,13 @@ def _skipping(run: Run, measured: Measured, limits: Limits) -> Held:
         return _unknown(OPTIMIZER_INSTABILITY, "H7", Severity.ALERT)
     lines = (f"{count} skipped steps in the newest 15 min; {limits.skipped_steps} are too many",)
     summary = f"the optimizer skipped {count} steps in 15 min"
-    return Held(OPTIMIZER_INSTABILITY, "H7", Severity.ALERT, holds, summary, lines)
+    return DetectorAnswer(OPTIMIZER_INSTABILITY, "H7", Severity.ALERT, holds, summary, lines)
 
 
 # --- H8 ------------------------------------------------------------------------------------------
 
 
-def _raised(run: Run, measured: Measured, limits: Limits) -> Held:
+def _raised(run: Run, measured: Measured, limits: Limits) -> DetectorAnswer:
     return _level_held(
         run,
         measured,
@@ -178,17 +178,17 @@ def _raised(run: Run, measured: Measured, limits: Limits) -> Held:
     )
 
 
-def _shifted(measured: Measured, limits: Limits, raised: Held) -> Held:
+def _shifted(measured: Measured, limits: Limits, raised: DetectorAnswer) -> DetectorAnswer:
     """H8: the lowest loss of 5 min is far above the mean of the 55 min before."""
     shift = measured.shift
     if not limits.loss_sigma:
-        return Held(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
+        return DetectorAnswer(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
     if shift is None or measured.catching_up or not measured.warm:
         return _unknown(LOSS_SHIFT, "H8", Severity.ALERT)
     # One alert for one rise: `loss_raised` reports the greater one.
     holds = shift.raised and raised.holds is not True
     if not holds:
-        return Held(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
+        return DetectorAnswer(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
     summary = (
         f"the loss shifted: the lowest of the 5 min up to step {shift.step} is "
         f"{_number(shift.lowest)}, the mean of the 55 min before was {_number(shift.mean)}"
@@ -199,7 +199,7 @@ def _shifted(measured: Measured, limits: Limits, raised: Held) -> Held:
         f"{_number(limits.loss_sigma)} deviations and 0.05 at least above the mean",
         f"lowest loss of the newest 5 min: {_number(shift.now)}",
     )
-    return Held(LOSS_SHIFT, "H8", Severity.ALERT, holds, summary, lines)
+    return DetectorAnswer(LOSS_SHIFT, "H8", Severity.ALERT, holds, summary, lines)
 
 
 def _level_held(
@@ -209,7 +209,7 @@ def _level_held(
     steps: int,
     share: float,
     labels: tuple[str, str, str],
-) -> Held:
+) -> DetectorAnswer:
     """Judge a level: it must be beyond its limit for the given number of consecutive steps."""
     kind, rule, name = labels
     if level is None or measured.catching_up or not measured.warm:
@@ -225,8 +225,8 @@ def _level_held(
         recovered = level.current >= middle if falling_is_bad else level.current <= middle
         holds = False if recovered and not level.open_stretch else None
     if not holds:
-        return Held(kind, rule, Severity.ALERT, holds, "")
-    return Held(
+        return DetectorAnswer(kind, rule, Severity.ALERT, holds, "")
+    return DetectorAnswer(
         kind,
         rule,
         Severity.ALERT,
@@ -287,13 +287,13 @@ def _level_lines(level: Level, measured: Measured, needed: int) -> tuple[str, ..
 # --- H9 ------------------------------------------------------------------------------------------
 
 
-def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
+def _resumed(run: Run, measured: Measured, limits: Limits) -> DetectorAnswer:
     """H9: the loss of a resumed instance differs from the lineage before it."""
     found = measured.resume
     if found is None:
         return _unknown(RESUME_LOSS, "H9", Severity.ALERT)
     if found.reason:
-        return Held(RESUME_LOSS, "H9", Severity.ALERT, False, "")
+        return DetectorAnswer(RESUME_LOSS, "H9", Severity.ALERT, False, "")
     is_off = offset_is_off(found, limits)
     # A printed loss may differ from the tracker's, so one differing step proves nothing.
     proven = not found.slack or found.beyond >= POINTS_MIN
@@ -302,7 +302,7 @@ def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
         settled = found.close >= CLOSE_AGAIN or is_off is False
         holds = False if settled else None
     if not holds:
-        return Held(RESUME_LOSS, "H9", Severity.ALERT, holds, "")
+        return DetectorAnswer(RESUME_LOSS, "H9", Severity.ALERT, holds, "")
     summary = (
         f"after the resume the loss lies {_percent(abs(found.offset or 0.0))} "
         f"{'above' if (found.offset or 0) > 0 else 'below'} what it was before"
@@ -310,7 +310,9 @@ def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
         else f"the loss of step {found.worst_step} is {_number(found.max_abs)} off what it was "
         "before the resume"
     )
-    return Held(RESUME_LOSS, "H9", Severity.ALERT, holds, summary, _resume_lines(found, limits))
+    return DetectorAnswer(
+        RESUME_LOSS, "H9", Severity.ALERT, holds, summary, _resume_lines(found, limits)
+    )
 
 
 def offset_is_off(found: Overlap, limits: Limits) -> bool | None:
@@ -347,8 +349,8 @@ def _resume_lines(found: Overlap, limits: Limits) -> tuple[str, ...]:
 # --- Words ---------------------------------------------------------------------------------------
 
 
-def _unknown(kind: str, rule: str, severity: Severity) -> Held:
-    return Held(kind, rule, severity, None, "")
+def _unknown(kind: str, rule: str, severity: Severity) -> DetectorAnswer:
+    return DetectorAnswer(kind, rule, severity, None, "")
 
 
 def _number(value: float | None) -> str:

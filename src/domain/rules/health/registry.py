@@ -8,8 +8,8 @@ from itertools import chain
 from watchkeeper.domain.rules.health.capacity import (
     H6,
     H12,
+    long_pending,
     partial_allocation,
-    pending,
     second_writer,
     stale_diagnostic,
     wrong_hardware,
@@ -20,7 +20,7 @@ from watchkeeper.domain.rules.health.checkpoints import (
     checkpoints_stalled,
     rollback_coverage,
 )
-from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
 from watchkeeper.domain.rules.health.freshness import H1, cleared_by_check
 from watchkeeper.domain.rules.health.host import H15, disk_low, mount_missing
 from watchkeeper.domain.rules.health.identity import H2, drifted, lineage_misfit
@@ -45,7 +45,7 @@ from watchkeeper.domain.rules.health.start import (
     resumed_elsewhere,
     wrong_place,
 )
-from watchkeeper.domain.rules.shared.rule import Looked, Rule, in_order
+from watchkeeper.domain.rules.shared.rule import DetectorInput, Rule, in_order
 from watchkeeper.domain.run.health import (
     FindingEvent,
     FindingOpened,
@@ -53,7 +53,7 @@ from watchkeeper.domain.run.health import (
 )
 from watchkeeper.domain.run.monitor_accuracy import CLEARED_ITSELF
 from watchkeeper.domain.run.open_questions import cleared
-from watchkeeper.domain.run.queries import expecting
+from watchkeeper.domain.run.queries import act_expecting
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.causes import NUMBERS_WRONG, is_lasting
@@ -64,28 +64,34 @@ FindingChange = FindingEvent
 """A change that a check makes to the findings of a run."""
 
 
-def findings_at(run: Run, answers: tuple[Held, ...], now: datetime) -> list[FindingChange]:
+def finding_changes_at(
+    run: Run, answers: tuple[DetectorAnswer, ...], now: datetime
+) -> list[FindingChange]:
     """Return which findings open and which clear at a check of a live instance.
 
     A finding that a planned act expects does not open; the check names it instead.
 
     Args:
         run: With its open findings.
-        answers: The detectors' answers at the check; see `answers_at`.
+        answers: The detectors' answers at the check; see `detector_answers`.
         now: When the check is made.
     """
-    return [*cleared_by_check(run), *changes_of(run, answers, now)]
+    return [*cleared_by_check(run), *changes_from_answers(run, answers, now)]
 
 
-def identity_at(run: Run, check: CheckRecorded, now: datetime) -> list[FindingChange]:
+def identity_changes_at(run: Run, check: CheckRecorded, now: datetime) -> list[FindingChange]:
     """Return whether H2 opens or clears at a check; this also applies to an ended instance.
 
     Its tracker identity still matters after its end, because the next instance must not log there.
     """
-    return changes_of(run, (drifted(Looked(run, run.instances[-1], check, now)),), now)
+    return changes_from_answers(
+        run, (drifted(DetectorInput(run, run.instances[-1], check, now)),), now
+    )
 
 
-def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> list[FindingChange]:
+def changes_from_answers(
+    run: Run, answers: tuple[DetectorAnswer, ...], now: datetime | None
+) -> list[FindingChange]:
     """Return the changes that answers make to a run's findings.
 
     Args:
@@ -97,7 +103,7 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
     for answer in answers:
         known = run.health.findings.get(answer.kind)
         holds = answer.holds is True
-        if holds and now is not None and expecting(run, answer.rule, now) is not None:
+        if holds and now is not None and act_expecting(run, answer.rule, now) is not None:
             continue
         if holds and known is None:
             changes.append(
@@ -117,21 +123,23 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
     return changes
 
 
-def numbers_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
+def number_changes_at(run: Run, answers: tuple[DetectorAnswer, ...]) -> list[FindingChange]:
     """Return the changes of a last check to the findings about wrong numbers (R4).
 
     No planned act silences them, because wrong numbers could be sealed or trained on.
     """
-    return changes_of(run, tuple(one for one in answers if one.rule in NUMBERS_WRONG), None)
+    return changes_from_answers(
+        run, tuple(one for one in answers if one.rule in NUMBERS_WRONG), None
+    )
 
 
-def lasting_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
+def lasting_changes_at(run: Run, answers: tuple[DetectorAnswer, ...]) -> list[FindingChange]:
     """Return the changes of a last check to the findings that a success does not close."""
     lasting = tuple(one for one in answers if is_lasting(one.rule, one.kind))
-    return changes_of(run, lasting, None)
+    return changes_from_answers(run, lasting, None)
 
 
-def _raised(known: FindingOpened, answer: Held) -> list[FindingChange]:
+def _raised(known: FindingOpened, answer: DetectorAnswer) -> list[FindingChange]:
     """Raise an open finding again if its severity rose or its subject changed."""
     louder = known.severity is Severity.NOTIFY and answer.severity is Severity.ALERT
     # A finding from an older version does not say what it is about.
@@ -150,21 +158,23 @@ def _raised(known: FindingOpened, answer: Held) -> list[FindingChange]:
     ]
 
 
-def expected_at(run: Run, answers: tuple[Held, ...], now: datetime) -> tuple[str, ...]:
+def expected_findings(
+    run: Run, answers: tuple[DetectorAnswer, ...], now: datetime
+) -> tuple[str, ...]:
     """Name the findings that hold but do not open, each with the act that expects it."""
     named: list[str] = []
     for answer in answers:
         if answer.holds is not True or answer.kind in run.health.findings:
             continue
-        act = expecting(run, answer.rule, now)
+        act = act_expecting(run, answer.rule, now)
         if act is not None:
             named.append(f"{answer.summary} ({answer.rule}, expected by {act.act})")
     return tuple(named)
 
 
-def answers_at(
+def detector_answers(
     run: Run, instance: Instance, check: CheckRecorded, now: datetime
-) -> tuple[Held, ...]:
+) -> tuple[DetectorAnswer, ...]:
     """Ask every detector of a live instance once.
 
     Args:
@@ -173,8 +183,8 @@ def answers_at(
         check: The check; its health and expected findings follow from the answers.
         now: When the check is made.
     """
-    at = Looked(run, instance, check, now)
-    answers = (detector.asks(at) for detector in DETECTORS)
+    at = DetectorInput(run, instance, check, now)
+    answers = (detector.detect(at) for detector in DETECTORS)
     return tuple(chain.from_iterable(one if isinstance(one, tuple) else (one,) for one in answers))
 
 
@@ -183,16 +193,16 @@ class Detector:
     """One question that each check of a live instance answers.
 
     Attributes:
-        asks: Returns the answer, or one for each kind of finding.
+        detect: Returns the answer, or one for each kind of finding.
         rules: The rules that it answers for.
     """
 
-    asks: Callable[[Looked], Held | tuple[Held, ...]]
+    detect: Callable[[DetectorInput], DetectorAnswer | tuple[DetectorAnswer, ...]]
     rules: tuple[Rule, ...]
 
 
 DETECTORS = (
-    Detector(pending, (H6,)),
+    Detector(long_pending, (H6,)),
     Detector(resumed_elsewhere, (H17,)),
     Detector(unaccounted, ()),
     Detector(drifted, (H2,)),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from watchkeeper.domain.rules.health.metrics import offset_is_off
-from watchkeeper.domain.run.ends import PROVEN, words_of_proof
+from watchkeeper.domain.run.ends import PROVEN, describe_open_proof
 from watchkeeper.domain.run.queries import unproven_health
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -87,7 +87,7 @@ def health_by_proof(
     comparison = resume_doubts(run, check)
     proof = comparison.verdict if comparison is not None else known.proof
     step = run.instances[-1].plan.resume_step
-    words = words_of_proof(proof, step)
+    words = describe_open_proof(proof, step)
     if state is JobState.SUCCEEDED:
         words = words if proof else f"its resume from step {step} was never proven"
         return health, f"{because}; {words}" if words else because

@@ -10,7 +10,7 @@ from watchkeeper.domain.values.contract.contract import Contract, checkpoint_roo
 from watchkeeper.domain.values.places import contract_root
 
 
-def came_so_far(run: Run) -> Mapping[int, Checkpoint]:
+def complete_by_step(run: Run) -> Mapping[int, Checkpoint]:
     """Return by step the complete checkpoints that came and are known to be the run's.
 
     A checkpoint whose metadata step is unknown is not resumed from. It still came, so it counts
@@ -26,7 +26,7 @@ def came_so_far(run: Run) -> Mapping[int, Checkpoint]:
     return {**own, **run.checkpoints.validated}
 
 
-def is_named_since(run: Run, found: CheckpointFacts) -> bool:
+def has_metadata_now(run: Run, found: CheckpointFacts) -> bool:
     """Say whether a checkpoint, rejected only for missing metadata, now shows its metadata.
 
     It is then judged as new. Its time need not be newer, because the listing may have lacked the
@@ -50,7 +50,7 @@ def is_rejected(run: Run, found: CheckpointFacts) -> bool:
     metadata, and shows it now, is judged again, whatever its time.
     """
     written = found.written_at
-    if found.path in run.checkpoints.rejected and not is_named_since(run, found):
+    if found.path in run.checkpoints.rejected and not has_metadata_now(run, found):
         known = run.operator.rejected_at.get(found.path)
         if known is None or written is None or written <= known:
             return True

@@ -13,18 +13,18 @@ from watchkeeper.domain.reading.metrics.clocks import (
     NOTHING_LOGGED,
     STEP_CLOCKS,
     TELEMETRY_GONE,
-    Before,
+    BeforeCheck,
     before_check,
     is_saved,
-    pace,
     shows_loss_alone,
-    unseen_s,
+    steps_per_second,
+    tracker_lag_s,
     witnesses_of,
 )
-from watchkeeper.domain.reading.source_summaries import waits, waits_again
+from watchkeeper.domain.reading.source_summaries import lost_all_machines, waits_for_machines
 from watchkeeper.domain.rules.health.checkpoint_pace import expected_time
-from watchkeeper.domain.rules.health.stall_text import clock_of, is_worth_telling, words_of
-from watchkeeper.domain.run.queries import earlier_of, expecting
+from watchkeeper.domain.rules.health.stall_text import describe_since, describe_wait, has_clock
+from watchkeeper.domain.run.queries import act_expecting, earlier_of
 from watchkeeper.domain.run.run import Run, contract_of, end_asked
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import TERMINAL, JobState
@@ -63,7 +63,7 @@ class Scene:
     checks: int
     witnesses: tuple[Witness, ...]
     busy: str
-    waits_again: bool
+    lost_all_machines: bool
     final: bool
     checkpoint_every: timedelta | None
     now: datetime
@@ -120,13 +120,14 @@ def liveness_of(
         checks=_checks(run, before, check, witnesses),
         witnesses=witnesses,
         busy="" if is_saved(before, check, tail.busy) else tail.busy,
-        waits_again=waits_again(check),
+        lost_all_machines=lost_all_machines(check),
         final=_is_at_the_end(contract_of(run), instance, check),
         checkpoint_every=expected_time(run, before.rate),
         now=now,
     )
     asked = end_asked(run, instance.plan.instance)
     quiet, because = (Quiet.NOT_JUDGED, "its end was asked for") if asked else _verdict(scene)
+    asked_tracker = any(one.source == "tracker" for one in check.readings)
     return Liveness(
         phase=phase,
         phase_since=phase_since if phase is not None else None,
@@ -135,9 +136,9 @@ def liveness_of(
         since=scene.since,
         checks=scene.checks,
         witnesses=tuple(one for one in witnesses if not _was_never_there(one)),
-        rate=pace(before, witnesses),
+        rate=steps_per_second(before, witnesses),
         excused_at=scene.excused_at,
-        unseen_s=unseen_s(before, witnesses, _passed(run, now), asked=_asks(check)),
+        unseen_s=tracker_lag_s(before, witnesses, _passed(run, now), asked=asked_tracker),
     )
 
 
@@ -149,15 +150,15 @@ def _passed(run: Run, now: datetime) -> timedelta:
     return min(passed, UNWATCHED_CADENCES * cadence_of(contract_of(run)))
 
 
-def _asks(check: CheckRecorded) -> bool:
-    return any(one.source == "tracker" for one in check.readings)
+def _moved_clocks(witnesses: tuple[Witness, ...]) -> list[Witness]:
+    return [one for one in witnesses if one.moves is Moves.MOVED and one.name in STEP_CLOCKS]
 
 
 # --- Phase ---------------------------------------------------------------------------------------
 
 
 def _phase(
-    before: Before, instance: Instance, check: CheckRecorded, witnesses: tuple[Witness, ...]
+    before: BeforeCheck, instance: Instance, check: CheckRecorded, witnesses: tuple[Witness, ...]
 ) -> tuple[TrainingPhase | None, datetime]:
     """Return the phase of a start, and since when."""
     known, job = before.liveness, check.job
@@ -180,14 +181,14 @@ def _phase(
 
 
 def _phase_now(
-    before: Before, instance: Instance, check: CheckRecorded, witnesses: tuple[Witness, ...]
+    before: BeforeCheck, instance: Instance, check: CheckRecorded, witnesses: tuple[Witness, ...]
 ) -> TrainingPhase | None:
     job = check.job
     if job is not None and job.state is JobState.PENDING:
         return TrainingPhase.NOT_STARTED
-    if any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses):
+    if _moved_clocks(witnesses):
         return TrainingPhase.TRAINING
-    if waits_again(check):
+    if lost_all_machines(check):
         return TrainingPhase.NOT_STARTED
     gauges = check.telemetry
     said = gauges.phase if gauges is not None and _is_fresh(gauges, before.now) else None
@@ -211,30 +212,27 @@ def _is_fresh(gauges: TelemetryFacts, now: datetime) -> bool:
 
 
 def _since(
-    before: Before,
-    check: CheckRecorded,
-    witnesses: tuple[Witness, ...],
-    phase_since: datetime,
+    before: BeforeCheck, check: CheckRecorded, witnesses: tuple[Witness, ...], phase_since: datetime
 ) -> datetime:
     """Return when a step was last seen, or when the phase began, whichever is later."""
-    if waits(check):
-        return before.now  # No step is due while it waits.
-    if any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses):
+    # No step is due while it waits.
+    if waits_for_machines(check) or _moved_clocks(witnesses):
         return before.now
     return max(before.liveness.since or phase_since, phase_since)
 
 
-def _checks(run: Run, before: Before, check: CheckRecorded, witnesses: tuple[Witness, ...]) -> int:
+def _checks(
+    run: Run, before: BeforeCheck, check: CheckRecorded, witnesses: tuple[Witness, ...]
+) -> int:
     """Count the consecutive checks at which no step was seen."""
-    moved = any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses)
-    first = not before.liveness.witnesses
-    if waits(check) or moved or first or expecting(run, "H3", before.now) is not None:
+    first, excused = not before.liveness.witnesses, act_expecting(run, "H3", before.now) is not None
+    if first or excused or _moved_clocks(witnesses) or waits_for_machines(check):
         return 0
     return before.liveness.checks + 1
 
 
-def _excused_at(run: Run, before: Before, now: datetime) -> datetime | None:
-    if expecting(run, "H3", now) is not None:
+def _excused_at(run: Run, before: BeforeCheck, now: datetime) -> datetime | None:
+    if act_expecting(run, "H3", now) is not None:
         return now
     return before.liveness.excused_at
 
@@ -250,12 +248,11 @@ def _is_at_the_end(contract: Contract, instance: Instance, check: CheckRecorded)
 
 
 def _verdict(scene: Scene) -> tuple[Quiet, str]:
-    moved = [one for one in scene.witnesses if one.moves is Moves.MOVED and one.name in STEP_CLOCKS]
     if scene.state is JobState.PENDING:
         return Quiet.WAITING_FOR_CAPACITY, "the orchestrator has not begun it"
-    if moved:
+    if moved := _moved_clocks(scene.witnesses):
         return _moving(scene, moved)
-    if scene.waits_again:
+    if scene.lost_all_machines:
         return Quiet.WAITING_FOR_CAPACITY, "RUNNING, and none of its tasks has a machine"
     if scene.state in (JobState.UNKNOWN, JobState.NOT_FOUND):
         return Quiet.NOT_JUDGED, "the orchestrator cannot account for the job"
@@ -263,7 +260,7 @@ def _verdict(scene: Scene) -> tuple[Quiet, str]:
         starting = _starting(scene)
         if starting:
             return Quiet.COMPILING_OR_RESTORING, starting
-    return standing_verdict(scene)
+    return overdue_verdict(scene)
 
 
 def _moving(scene: Scene, moved: list[Witness]) -> tuple[Quiet, str]:
@@ -272,11 +269,11 @@ def _moving(scene: Scene, moved: list[Witness]) -> tuple[Quiet, str]:
     by = by or ", ".join(one.name for one in moved)
     output, tracker = scene.of("output"), scene.of("tracker")
     if output.moves is not Moves.MOVED and output.checks >= DARK_CHECKS and "logs" not in names:
-        why = output.why or f"the output stopped at {clock_of(output.since)}"
+        why = output.why or f"the output stopped at {describe_since(output.since)}"
         return Quiet.LOG_PIPE_DARK, f"it moves ({by}), and its output is dark: {why}"
     silent = "tracker" not in names and tracker.checks >= DARK_CHECKS
     if silent or tracker.moves is Moves.CATCHING_UP:
-        why = tracker.why or f"step {tracker.step} since {clock_of(tracker.since)}"
+        why = tracker.why or f"step {tracker.step} since {describe_since(tracker.since)}"
         return Quiet.TRACKER_SILENT, f"it moves ({by}), and the tracker shows nothing new: {why}"
     return Quiet.MOVING, f"steps move: {by}"
 
@@ -289,19 +286,19 @@ def _is_witnessed(scene: Scene) -> bool:
     """
     if scene.state is None:
         return bool(scene.busy) or any(one.moves is Moves.MOVED for one in scene.witnesses)
-    return not is_dark(scene.witnesses)
+    return not no_clock_answers(scene.witnesses)
 
 
-def is_unheard(check: CheckRecorded) -> bool:
+def is_start_unobserved(check: CheckRecorded) -> bool:
     """Say whether a start is RUNNING, but no source that could show training ever answered."""
     live, job = check.liveness, check.job
     running = job is not None and job.state is JobState.RUNNING
     if not running or live.quiet is not Quiet.NOT_JUDGED or check.progress is not None:
         return False
-    return is_dark(live.witnesses) and all(one.since is None for one in live.witnesses)
+    return no_clock_answers(live.witnesses) and all(one.since is None for one in live.witnesses)
 
 
-def is_dark(witnesses: tuple[Witness, ...]) -> bool:
+def no_clock_answers(witnesses: tuple[Witness, ...]) -> bool:
     """Say whether no clock answers; "nothing logged or saved yet" counts as an answer."""
     return all(one.moves is Moves.SILENT and one.why not in _ANSWERS for one in witnesses)
 
@@ -315,31 +312,33 @@ def _starting(scene: Scene) -> str:
         if running > max(limit, scene.limits.initialising):
             return ""
         said = f": {scene.busy}" if scene.busy else ""
-        return f"it starts since {clock_of(scene.phase_since)}, allowed are {words_of(limit)}{said}"
+        since = describe_since(scene.phase_since)
+        return f"it starts since {since}, allowed are {describe_wait(limit)}{said}"
     if scene.busy and scene.quiet_for <= scene.limits.compiling:
-        allowed = words_of(scene.limits.compiling)
-        return f"no step since {clock_of(scene.since)}, allowed are {allowed}: {scene.busy}"
+        allowed = describe_wait(scene.limits.compiling)
+        return f"no step since {describe_since(scene.since)}, allowed are {allowed}: {scene.busy}"
     if scene.final and scene.quiet_for <= scene.limits.startup_watchdog:
-        return f"the last step is done since {clock_of(scene.since)}: it evaluates or exports"
+        return f"the last step is done since {describe_since(scene.since)}: it evaluates or exports"
     return ""
 
 
-def standing_verdict(scene: Scene) -> tuple[Quiet, str]:
+def overdue_verdict(scene: Scene) -> tuple[Quiet, str]:
     """Return the verdict if due progress is missing: hung if enough clocks say so, else blind."""
     # An expected stall gets its true verdict; the findings decide that it opens nothing.
     stood = scene.now - scene.since if scene.is_excused else scene.quiet_for
     few = not scene.is_excused and scene.checks < scene.limits.stall_cadences
-    wait, blind = words_of(stood), Quiet.NOT_JUDGED if scene.is_excused else Quiet.MONITOR_BLIND
+    wait = describe_wait(stood)
+    blind = Quiet.NOT_JUDGED if scene.is_excused else Quiet.MONITOR_BLIND
     if stood < _limit(scene) or few:
         return Quiet.NOT_JUDGED, f"no step seen for {wait}: too soon to tell"
     if scene.state is None:
         return blind, f"no step seen for {wait}, and no word on the job"
-    standing = standing_sources(scene)
+    standing = sources_without_progress(scene)
     if len(standing) >= WITNESSES_MIN:
         return Quiet.RUN_HUNG, f"no step for {wait} by {', '.join(standing)}"
     # Output without a recognised step may print steps in an unknown format.
     if _start_is_overdue(scene) and len({*standing, "logs"}) >= WITNESSES_MIN:
-        limit = words_of(scene.limits.startup_watchdog)
+        limit = describe_wait(scene.limits.startup_watchdog)
         return Quiet.RUN_HUNG, f"it starts for {wait} without a step, more than the {limit} allowed"
     named = f"only {standing[0]} tells" if standing else "no source tells"
     return blind, f"no step seen for {wait}, and {named}: too few to tell why"
@@ -354,7 +353,7 @@ def _limit(scene: Scene) -> timedelta:
     return 2 * scene.stall if going_on else scene.stall
 
 
-def standing_sources(scene: Scene) -> list[str]:
+def sources_without_progress(scene: Scene) -> list[str]:
     """Name the sources that answered and show no newer step."""
     sources: list[str] = []
     # Output that continues without lines about steps proves nothing about steps.
@@ -397,4 +396,4 @@ def _is_checkpoint_due(scene: Scene) -> bool:
 
 def _was_never_there(witness: Witness) -> bool:
     """Say whether the run has never had a clock: most runs have no gauges."""
-    return witness.name == "telemetry" and not is_worth_telling(witness)
+    return witness.name == "telemetry" and not has_clock(witness)

@@ -8,7 +8,7 @@ such as a line about compiling.
 from datetime import datetime
 
 from watchkeeper.domain.rules.health.checkpoint_pace import expected_time
-from watchkeeper.domain.rules.health.stall import Scene, standing_verdict
+from watchkeeper.domain.rules.health.stall import Scene, overdue_verdict
 from watchkeeper.domain.run.run import Run, contract_of, end_asked
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import JobState
@@ -51,13 +51,13 @@ def liveness_again(run: Run, instance: Instance, check: CheckRecorded, now: date
             shown.get(name, Witness(name=name, moves=Moves.SILENT)) for name in _CLOCKS
         ),
         busy="",
-        waits_again=False,
+        lost_all_machines=False,
         final=False,
         # While no step is seen, the pace stays the same.
         checkpoint_every=expected_time(run, live.rate),
         now=now,
     )
-    quiet, because = standing_verdict(scene)
+    quiet, because = overdue_verdict(scene)
     return live.model_copy(update={"quiet": quiet, "because": because})
 
 

@@ -8,10 +8,10 @@ from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Witn
 
 def witness_lines(liveness: Liveness) -> tuple[str, ...]:
     """Describe what each clock shows, for people."""
-    return tuple(_line(one) for one in liveness.witnesses if is_worth_telling(one))
+    return tuple(_line(one) for one in liveness.witnesses if has_clock(one))
 
 
-def is_worth_telling(witness: Witness) -> bool:
+def has_clock(witness: Witness) -> bool:
     """Say whether the run has or had a clock."""
     # Gauges that a run never had, and missing checkpoints of a run without any, are no news.
     return witness.since is not None or witness.why not in ("no gauges", "not asked")
@@ -23,7 +23,7 @@ def _line(witness: Witness) -> str:
     what = {"output": "the output's tail", "logs": "steps in the output"}.get(
         witness.name, f"the {witness.name}"
     )
-    since = f"since {clock_of(witness.since)}" if witness.since is not None else ""
+    since = f"since {describe_since(witness.since)}" if witness.since is not None else ""
     match witness.moves:
         case Moves.MOVED:
             return f"{what}: moved" + (f", {shown}" if witness.step is not None else "")
@@ -42,7 +42,7 @@ def _times(checks: int) -> str:
     return f"{checks} check{'s' if checks != 1 else ''} in a row"
 
 
-def words_of(length: timedelta) -> str:
+def describe_wait(length: timedelta) -> str:
     """Format a wait, in whole minutes from ten on."""
     minutes = int(length.total_seconds() // 60)
     if minutes < 10:
@@ -50,6 +50,6 @@ def words_of(length: timedelta) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
 
 
-def clock_of(at: datetime | None) -> str:
+def describe_since(at: datetime | None) -> str:
     """Describe since when something has stopped; without a time, since the launch."""
     return f"{at:%H:%M} UTC" if at is not None else "the launch"

@@ -2,12 +2,16 @@
 
 from watchkeeper.domain.reading.progress.startup_lines import (
     is_past_start,
-    lines_awaited,
+    missing_lines,
     shows_forbidden,
 )
-from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.rules.health.own_retries import newest_then, own_retries, retry_mismatch
-from watchkeeper.domain.rules.shared.rule import HERO, WRONG, Looked, Rule, with_facts
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
+from watchkeeper.domain.rules.health.retry_resumes import (
+    newest_then,
+    orchestrator_retries,
+    retry_mismatch,
+)
+from watchkeeper.domain.rules.shared.rule import HERO, WRONG, DetectorInput, Rule, with_facts
 from watchkeeper.domain.run.queries import earlier_of
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -35,15 +39,17 @@ EXPECTED_SHOWN_MAX = 8
 """Most expected texts named with a finding."""
 
 
-def wrong_place(at: Looked) -> Held:
+def wrong_place(given: DetectorInput) -> DetectorAnswer:
     """H17: the log names a checkpoint or an output path outside the roots that were decided."""
-    run, instance, check = at.run, at.instance, at.check
+    run, instance, check = given.run, given.instance, given.check
     said = (check.startup.checkpoint, check.startup.output_path)
     lines = (*_wrong_source(run, instance, said[0]), *_wrong_output(run, said[1]))
     known = _is_place(said[0]) or _is_place(said[1])
     # Nothing takes back what was printed, so only the instance's end clears it.
     holds = True if lines else None if not known or WRONG_PLACE in run.health.findings else False
-    return Held(WRONG_PLACE, "H17", Severity.ALERT, holds, lines[0] if lines else "", lines)
+    return DetectorAnswer(
+        WRONG_PLACE, "H17", Severity.ALERT, holds, lines[0] if lines else "", lines
+    )
 
 
 def _wrong_source(run: Run, instance: Instance, said: str) -> tuple[str, ...]:
@@ -75,17 +81,17 @@ def _region(said: str, agreed: str) -> str:
     return f" (region {has} instead of {wanted})" if has and wanted and has != wanted else ""
 
 
-def final_step(at: Looked) -> Held:
+def final_step(given: DetectorInput) -> DetectorAnswer:
     """H10: a progress bar or the tracker shows another last step, or training passed it."""
-    run, check = at.run, at.check
+    run, check = given.run, given.check
     shown, agreed = check.maximum_shown, contract_of(run).final_step
     beyond = _step_beyond(check, agreed.known)
     if beyond is not None:
         summary = f"it trains at step {beyond}, beyond the final step {agreed.value}"
         ask = (f"contract: {agreed.value}", "a human decides whether it goes on")
-        return Held(FINAL_STEP, "H10", Severity.ALERT, True, summary, ask, "beyond")
+        return DetectorAnswer(FINAL_STEP, "H10", Severity.ALERT, True, summary, ask, "beyond")
     if shown is None or agreed.known is None:
-        return Held(FINAL_STEP, "H10", Severity.NOTIFY, None, "")
+        return DetectorAnswer(FINAL_STEP, "H10", Severity.NOTIFY, None, "")
     # Trackers count from 0, so their last step is one less.
     differs = shown not in (agreed.value, agreed.value - 1)
     source = f" (from {agreed.source})" if agreed.source else ""
@@ -95,7 +101,7 @@ def final_step(at: Looked) -> Held:
         "until it is settled, completion goes by the contract's",
     )
     summary = f"the run shows {shown} as its last step, the contract says {agreed.value}"
-    return Held(FINAL_STEP, "H10", Severity.NOTIFY, differs, summary, lines, str(shown))
+    return DetectorAnswer(FINAL_STEP, "H10", Severity.NOTIFY, differs, summary, lines, str(shown))
 
 
 def _step_beyond(check: CheckRecorded, final: int | None) -> int | None:
@@ -106,21 +112,21 @@ def _step_beyond(check: CheckRecorded, final: int | None) -> int | None:
     return shown.step
 
 
-def resumed_elsewhere(at: Looked) -> Held:
+def resumed_elsewhere(given: DetectorInput) -> DetectorAnswer:
     """H17: training resumed from another step than was decided."""
-    run, instance, check = at.run, at.instance, at.check
+    run, instance, check = given.run, given.instance, given.check
     said = check.startup.resumed_step
     unknown = said is None and not check.startup.scratch
     summary = resume_mismatch(run, instance, check)
     holds = None if unknown or summary is None else bool(summary)
     lines: tuple[str, ...] = (f"decided: step {instance.plan.resume_step}", f"the log says: {said}")
-    if summary and (retries := own_retries(run, check)):
+    if summary and (retries := orchestrator_retries(run, check)):
         known, since = (
             newest_then(run, check, retries[-1]),
             f"{retries[-1].since:%Y-%m-%d %H:%M:%S}",
         )
         lines += (f"a try failed at {since} or later; the newest checkpoint then: step {known}",)
-    return Held("resume_mismatch", "H17", Severity.ALERT, holds, summary or "", lines)
+    return DetectorAnswer("resume_mismatch", "H17", Severity.ALERT, holds, summary or "", lines)
 
 
 def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str | None:
@@ -134,7 +140,7 @@ def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str |
     """
     decided = instance.plan.resume_step
     said = check.startup.resumed_step
-    retries = own_retries(run, check) if said not in (None, decided) else ()
+    retries = orchestrator_retries(run, check) if said not in (None, decided) else ()
     if retries:
         return retry_mismatch(run, check, retries)
     if decided is None:
@@ -146,63 +152,67 @@ def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str |
     return f"resumed from step {said} instead of step {decided}" if said != decided else ""
 
 
-def forbidden_line(at: Looked) -> Held:
+def forbidden_line(given: DetectorInput) -> DetectorAnswer:
     """H17: the log shows a line that a start must not show. It holds for the instance's life."""
-    check = at.check
+    check = given.check
     lines = check.startup.forbidden
     # A printed line cannot be taken back, so only the instance's end clears it.
     holds = True if lines else None
-    return Held(FORBIDDEN_LINE, "H17", Severity.ALERT, holds, shows_forbidden(check), lines)
+    return DetectorAnswer(
+        FORBIDDEN_LINE, "H17", Severity.ALERT, holds, shows_forbidden(check), lines
+    )
 
 
-def line_missing(at: Looked) -> Held:
+def line_missing(given: DetectorInput) -> DetectorAnswer:
     """H17: the start is over, and the log lacks a line that a start must show."""
-    run, instance, check, now = at.run, at.instance, at.check, at.now
-    awaited = lines_awaited(earlier_of(run), instance, check)
+    run, instance, check, now = given.run, given.instance, given.check, given.now
+    awaited = missing_lines(earlier_of(run), instance, check)
     over = is_past_start(instance, check, now)
     # Only a completely read log proves that a line is missing.
     holds = False if not awaited else True if over and check.startup.whole else None
     named = ", ".join(f"`{text}`" for text in awaited)
     lines = tuple(f"expected and not seen: {text}" for text in awaited[:EXPECTED_SHOWN_MAX])
     summary = f"the start is over, and its log never showed {named}"
-    return Held(LINE_MISSING, "H17", Severity.ALERT, holds, summary, lines)
+    return DetectorAnswer(LINE_MISSING, "H17", Severity.ALERT, holds, summary, lines)
 
 
-def _agreed_end(at: Looked) -> tuple[str, CheckRecorded] | None:
-    agreed = contract_of(at.run).final_step.known
-    if agreed is None or at.check.maximum_shown is None:
+def _agreed_end(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    agreed = contract_of(given.run).final_step.known
+    if agreed is None or given.check.maximum_shown is None:
         return None
     words = f"it had shown {agreed}, the contract's last step"
-    return words, with_facts(at.check, maximum_shown=agreed)
+    return words, with_facts(given.check, maximum_shown=agreed)
 
 
-def _resumed_as_decided(at: Looked) -> tuple[str, CheckRecorded] | None:
-    step = at.instance.plan.resume_step
-    startup = at.check.startup.model_copy(update={"resumed_step": step, "scratch": False})
+def _resumed_as_decided(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    step = given.instance.plan.resume_step
+    startup = given.check.startup.model_copy(update={"resumed_step": step, "scratch": False})
     words = (
         "it had printed that it starts from scratch"
         if step is None
         else f"it had resumed from {step}"
     )
-    return words, with_facts(at.check, startup=startup)
+    return words, with_facts(given.check, startup=startup)
 
 
-def _nothing_forbidden(at: Looked) -> tuple[str, CheckRecorded] | None:
-    startup = at.check.startup.model_copy(update={"forbidden": ()})
-    return "its start had printed no forbidden line", with_facts(at.check, startup=startup)
+def _nothing_forbidden(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    startup = given.check.startup.model_copy(update={"forbidden": ()})
+    return "its start had printed no forbidden line", with_facts(given.check, startup=startup)
 
 
-def _all_expected(at: Looked) -> tuple[str, CheckRecorded] | None:
-    missing = lines_awaited(earlier_of(at.run), at.instance, at.check)
-    shown = (*at.check.startup.expected, *missing)
-    startup = at.check.startup.model_copy(update={"expected": shown})
-    return "its start had printed each line that is expected", with_facts(at.check, startup=startup)
+def _all_expected(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    missing = missing_lines(earlier_of(given.run), given.instance, given.check)
+    shown = (*given.check.startup.expected, *missing)
+    startup = given.check.startup.model_copy(update={"expected": shown})
+    return "its start had printed each line that is expected", with_facts(
+        given.check, startup=startup
+    )
 
 
-def _agreed_places(at: Looked) -> tuple[str, CheckRecorded] | None:
-    startup = at.check.startup.model_copy(update={"checkpoint": "", "output_path": ""})
+def _agreed_places(given: DetectorInput) -> tuple[str, CheckRecorded] | None:
+    startup = given.check.startup.model_copy(update={"checkpoint": "", "output_path": ""})
     return "its start had named no other place than was decided", with_facts(
-        at.check, startup=startup
+        given.check, startup=startup
     )
 
 
@@ -218,7 +228,7 @@ H10 = Rule(
     where=__name__,
     source=f"{WRONG}: Final-step misunderstanding",
     severity=Severity.NOTIFY,
-    otherwise=(_agreed_end,),
+    alterations=(_agreed_end,),
 )
 
 
@@ -243,7 +253,7 @@ H17 = Rule(
     where=__name__,
     source=f"{HERO}, What Can Go Wrong: Wrong checkpoint selected",
     severity=Severity.ALERT,
-    otherwise=(
+    alterations=(
         _resumed_as_decided,
         _nothing_forbidden,
         _all_expected,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from watchkeeper.domain.reading.log_tail import LogTail
-from watchkeeper.domain.rules.health.tracker_losses import loss_fits
+from watchkeeper.domain.rules.health.tracker_losses import loss_difference
 from watchkeeper.domain.rules.health.tracker_scene import STEPS_MIN, Scene, SourceResult
 from watchkeeper.domain.run.run import Run, contract_of, end_asked
 from watchkeeper.domain.values.basic import JobState, Reading, SourceState, Step, TrackerFacts
@@ -113,7 +113,7 @@ def fit_of(
     )
 
 
-def disbelieved(run: Run, fit: TrackerFit) -> str:
+def step_doubt(run: Run, fit: TrackerFit) -> str:
     """Say why the tracker's step must not count as the run's; empty if it may."""
     ahead = doubt_of(fit, "step_ahead")
     if ahead is None:
@@ -292,6 +292,6 @@ GROUNDS: dict[Ground, Callable[[Scene], SourceResult]] = {
     "time": _time,
     "step_back": _step_back,
     "step_ahead": _step_ahead,
-    "loss": loss_fits,
+    "loss": loss_difference,
 }
 """Grounds by name, in the order in which they are reported."""

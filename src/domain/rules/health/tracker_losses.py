@@ -24,7 +24,7 @@ LOSS_STEPS_SHARE = 0.01
 loss changes little over so few steps."""
 
 
-def loss_fits(scene: Scene) -> SourceResult:
+def loss_difference(scene: Scene) -> SourceResult:
     """Return how the tracker's losses differ from the printed ones; False if they agree.
 
     None means that no comparison is possible.

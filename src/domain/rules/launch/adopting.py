@@ -14,7 +14,7 @@ from watchkeeper.domain.rules.launch.launching import (
     launched_event,
     plan_first_instance,
 )
-from watchkeeper.domain.rules.permits.permissions import not_a_human
+from watchkeeper.domain.rules.permits.permissions import refuse_non_human
 from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.events import RunEvent
@@ -52,7 +52,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     The request claims the output root in the same transaction, as any launch does.
     """
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     job = command.found.job
     if job.state not in LIVE:
         says = "not there" if job.state is JobState.NOT_FOUND else job.state.value

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.rules.health.registry import FindingChange, changes_of
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
+from watchkeeper.domain.rules.health.registry import FindingChange, changes_from_answers
 from watchkeeper.domain.rules.launch.gate.base import UNKNOWN_SOURCE
 from watchkeeper.domain.rules.launch.gate.gate import blocks
 from watchkeeper.domain.rules.shared.rule import WRONG, Rule
@@ -32,7 +32,7 @@ def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[F
     lines = tuple(line for one in drifted for line in (one.says, one.fix) if line)
     instance = checked.plan.instance
     summary = f"{instance} would be another training than the instance before it"
-    found = Held(
+    found = DetectorAnswer(
         CONFIG_DRIFT,
         "H14",
         Severity.NOTIFY,
@@ -42,7 +42,7 @@ def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[F
         lines[:EVIDENCE_MAX],
         drifted[0].says if drifted else "",
     )
-    return changes_of(run, (found,), now)
+    return changes_from_answers(run, (found,), now)
 
 
 H14 = Rule(

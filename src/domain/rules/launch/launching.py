@@ -12,10 +12,10 @@ from watchkeeper.domain.rules.launch.commands import (
     RequestLaunch,
 )
 from watchkeeper.domain.rules.launch.drift_finding import drift_at_gate
-from watchkeeper.domain.rules.launch.gate.base import UNKNOWN_SOURCE, Prior
+from watchkeeper.domain.rules.launch.gate.base import UNKNOWN_SOURCE, PreviousLaunch
 from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, covering_approval, preflight
 from watchkeeper.domain.rules.permits.guarded import GuardedAction, used_consent
-from watchkeeper.domain.rules.permits.permissions import not_a_human
+from watchkeeper.domain.rules.permits.permissions import refuse_non_human
 from watchkeeper.domain.rules.permits.standing_waivers import waivers_for
 from watchkeeper.domain.rules.permits.waivers import live_waivers
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
@@ -134,7 +134,7 @@ def consents_used(run: Run, findings: tuple[GateFinding, ...]) -> list[RunEvent]
 def approve(run: Run, command: ApproveLaunch) -> Outcome:
     """Record a human's approval of the plan that was last checked."""
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     checked = run.launch.preflight
     if checked is not None and any(
         checked.plan.instance == one.plan.instance for one in run.instances
@@ -309,7 +309,7 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
         plan,
         command.facts,
         run.permits.approvals if covered else exact,
-        prior=prior_of(run),
+        previous=previous_launch_of(run),
         consents=run.permits.consents,
         now=command.now,
         waivers=all_waivers(run, contract, command.facts, run.launch.requester, command.now),
@@ -321,12 +321,12 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     return _blocked_relaunch(run, events, decision, command.now)
 
 
-def prior_of(run: Run) -> Prior | None:
+def previous_launch_of(run: Run) -> PreviousLaunch | None:
     """Return the last launched instance; none if nothing was launched."""
     if not run.instances:
         return None
     before = run.instances[-1]
-    return Prior(
+    return PreviousLaunch(
         contract_of(run), before.plan, dict(before.config), before.patch, before.patch_kept
     )
 

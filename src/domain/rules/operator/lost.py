@@ -34,12 +34,12 @@ def is_lost(run: Run) -> bool:
     return isinstance(run.phase, Stabilizing | Running) and UNACCOUNTED in run.health.findings
 
 
-def lost_words(run: Run) -> str:
+def lost_job_commands(run: Run) -> str:
     """Return the commands by which a human continues after a lost job."""
-    return f"{consent_words(run)}, then `watchkeeper relaunch {run.slug} --reason '...'`"
+    return f"{lost_command(run)}, then `watchkeeper relaunch {run.slug} --reason '...'`"
 
 
-def consent_words(run: Run) -> str:
+def lost_command(run: Run) -> str:
     """Return the command by which a human declares a job lost, with the next step."""
     target = lost_target(run)
     waiting = next((one.name for one in open_proposals(run) if one.target == target), "")
@@ -54,7 +54,7 @@ def end_lost(run: Run, command: RequestRelaunch) -> list[RunEvent] | Refused:
     target, newest = lost_target(run), run.instances[-1]
     given = live_consent(run, GuardedAction.DECLARE_LOST, target, command.now)
     if given is None:
-        return Refused(Refusal.JOB_LOST, lost_words(run))
+        return Refused(Refusal.JOB_LOST, lost_job_commands(run))
     moving = _may_live(run)
     if moving:
         return Refused(Refusal.JOB_MAY_LIVE, moving)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from watchkeeper.domain.rules.health.registry import LIVE_RULES
 from watchkeeper.domain.rules.launch.drift_finding import H14
 from watchkeeper.domain.rules.operator.commands import AnnounceAct, EndAct
-from watchkeeper.domain.rules.permits.permissions import not_a_human
+from watchkeeper.domain.rules.permits.permissions import refuse_non_human
 from watchkeeper.domain.rules.seal.findings import H11
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.shared.rule import in_order
@@ -27,7 +27,7 @@ EXPECTABLE = tuple(rule.id for rule in in_order((*LIVE_RULES, H11, H14)))
 def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
     """Announce an act; only a human decides which alarms are expected."""
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
     if command.starts_at < command.now - LATE_MAX:

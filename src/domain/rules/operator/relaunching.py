@@ -13,11 +13,11 @@ from watchkeeper.domain.rules.ends.recovery import (
 from watchkeeper.domain.rules.ends.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch
 from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
-from watchkeeper.domain.rules.launch.launching import prior_of
+from watchkeeper.domain.rules.launch.launching import previous_launch_of
 from watchkeeper.domain.rules.operator.commands import PlanRollback, RequestRelaunch
-from watchkeeper.domain.rules.operator.lost import end_lost, is_lost, lost_words
+from watchkeeper.domain.rules.operator.lost import end_lost, is_lost, lost_job_commands
 from watchkeeper.domain.rules.permits.guarded import GuardedAction
-from watchkeeper.domain.rules.permits.permissions import not_a_human, permit
+from watchkeeper.domain.rules.permits.permissions import permit, refuse_non_human
 from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.bad_numbers import bad_from, last_good
@@ -33,7 +33,7 @@ from watchkeeper.domain.run.operator import (
     RollbackPlanned,
 )
 from watchkeeper.domain.run.phases import Interrupted
-from watchkeeper.domain.run.queries import asked_of, escalation_of, source_is_fresh
+from watchkeeper.domain.run.queries import escalation_of, requested_end, source_is_fresh
 from watchkeeper.domain.run.questions import EscalationAcknowledged
 from watchkeeper.domain.run.run import Run, contract_of, end_asked
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -107,7 +107,7 @@ def _answered(run: Run, by: str, reason: str) -> list[EscalationAcknowledged]:
 def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | None:
     """Return the rule that forbids a relaunch requested by a human."""
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
     if forbids_resuming(contract_of(run)):
@@ -116,7 +116,7 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
     if is_lost(run) and run.operator.stop_requested != newest:
         # Requests from before the job was lost have no effect.
         is_relaunch = isinstance(command, RequestRelaunch)
-        return None if is_relaunch else Refused(Refusal.JOB_LOST, lost_words(run))
+        return None if is_relaunch else Refused(Refusal.JOB_LOST, lost_job_commands(run))
     if _under_way(run):
         return Refused(Refusal.RELAUNCH_DECIDED, newest)
     if not isinstance(run.phase, Interrupted):
@@ -130,7 +130,7 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
 
 def _under_way(run: Run) -> bool:
     """Say whether a human's request is still pending, and not held by the gate or R10."""
-    if asked_of(run) is None:
+    if requested_end(run) is None:
         return False
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     return decided is None or decided.action is Action.RELAUNCH
@@ -143,7 +143,7 @@ def decide_answered(run: Run) -> Outcome | None:
         The decision, from the record; the gate checks the start again. None if there was no
         request.
     """
-    asked = asked_of(run)
+    asked = requested_end(run)
     if asked is None:
         return None
     if _under_way(run):
@@ -254,7 +254,7 @@ def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
         plan,
         command.facts,
         run.permits.approvals,
-        prior=prior_of(run),
+        previous=previous_launch_of(run),
         consents=run.permits.consents,
         now=command.now,
     )
@@ -276,7 +276,7 @@ def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
 def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     """Approve the last planned rollback, which needs an approval of its own."""
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     planned = run.operator.rollback
     if planned is None:
         return Refused(Refusal.ALREADY_LAUNCHED, run.slug)
@@ -287,7 +287,7 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
         return Refused(Refusal.ROLLBACK_UNKNOWN, f"{command.digest}{waits}")
     newest = run.instances[-1].plan.instance
     if is_lost(run):
-        return Refused(Refusal.JOB_LOST, lost_words(run))
+        return Refused(Refusal.JOB_LOST, lost_job_commands(run))
     if _under_way(run) or run.operator.stop_requested == newest:
         return Refused(Refusal.RELAUNCH_DECIDED, newest)
     chosen = run.checkpoints.validated.get(planned.step)
@@ -332,7 +332,7 @@ def decide_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
         The decision and its events; no events while the store's answer is awaited, and a question
         after the timeout. None if there was no request.
     """
-    asked = asked_of(run)
+    asked = requested_end(run)
     if asked is None:
         return None
     if not source_is_fresh(check, "checkpoints"):

@@ -5,7 +5,7 @@ The chain of ancestors is recorded with the successor.
 
 from watchkeeper.domain.rules.operator.commands import NameAncestor, Supersede
 from watchkeeper.domain.rules.permits.guarded import GuardedAction
-from watchkeeper.domain.rules.permits.permissions import not_a_human, permit
+from watchkeeper.domain.rules.permits.permissions import permit, refuse_non_human
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.checkpoints import Checkpoint
 from watchkeeper.domain.run.events import RunEvent
@@ -17,7 +17,7 @@ from watchkeeper.domain.values.places import contract_root
 def supersede(run: Run, command: Supersede) -> list[RunEvent] | Refused:
     """Close a run whose job has ended in favour of its successor."""
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
     old, new = contract_of(run), command.successor

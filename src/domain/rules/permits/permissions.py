@@ -75,7 +75,7 @@ class Permit:
 # --- Who may not ----------------------------------------------------------------------------------
 
 
-def not_a_human(run: Run, command: Command) -> Refused:
+def refuse_non_human(run: Run, command: Command) -> Refused:
     """Refuse an act reserved for humans, and record each different attempt once a day."""
     (name, target), who = command.attempt, command.actor.principal
     recent = {
@@ -213,7 +213,7 @@ def reason_of(run: Run, consent: str) -> str:
 # --- Commands -------------------------------------------------------------------------------------
 
 
-def permission(run: Run, command: Propose | GiveConsent | Waive | Revoke) -> Outcome:
+def decide_permission(run: Run, command: Propose | GiveConsent | Waive | Revoke) -> Outcome:
     """Handle a command about permissions."""
     match command:
         case Propose():
@@ -228,7 +228,7 @@ def permission(run: Run, command: Propose | GiveConsent | Waive | Revoke) -> Out
 
 def _propose(run: Run, command: Propose) -> Outcome:
     if command.agree and command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     if not command.reason.strip() or not command.target.strip():
         return Refused(Refusal.TEXT_EMPTY)
     if not is_possible(run, command.action, command.target):
@@ -247,7 +247,7 @@ def _propose(run: Run, command: Propose) -> Outcome:
 
 def _give(run: Run, command: GiveConsent) -> Outcome:
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     found = next((one for one in run.permits.proposals if one.name == command.proposal), None)
     if found is None or not is_open(run, found):
         return Refused(Refusal.PROPOSAL_NOT_OPEN, command.proposal)
@@ -262,7 +262,7 @@ def _give(run: Run, command: GiveConsent) -> Outcome:
 
 def _waive(run: Run, command: Waive) -> Outcome:
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
     if command.until is not None and command.until <= command.now:
@@ -316,7 +316,7 @@ def _waive_lack(run: Run, lack: str, command: Waive) -> Outcome:
 
 def _revoke(run: Run, command: Revoke) -> Outcome:
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     name, reason = command.name, command.reason.strip()
     approval = next((one for one in run.permits.approvals if one.name == name), None)
     if approval is not None:

@@ -42,7 +42,7 @@ STANDING_LIFE_MAX = timedelta(days=180)
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class PeopleState:
     """The state that belongs to no single run, folded from the stream.
 
     Attributes:
@@ -57,7 +57,7 @@ class People:
     attempts: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def evolve_people(people: People, event: Event) -> People:
+def evolve_people(people: PeopleState, event: Event) -> PeopleState:
     """Apply one event of the stream."""
     updated = replace(people, version=event.version)
     match event.data:
@@ -86,7 +86,7 @@ def evolve_people(people: People, event: Event) -> People:
 
 
 def decide_people(
-    people: People, command: PeopleCommand
+    people: PeopleState, command: PeopleCommand
 ) -> list[PeopleEvent] | tuple[Refused, list[PeopleEvent]]:
     """Handle a command on the stream.
 
@@ -103,7 +103,7 @@ def decide_people(
     return (answer, []) if isinstance(answer, Refused) else [answer]
 
 
-def _grant(people: People, command: GrantStandingWaiver) -> PeopleEvent | Refused:
+def _grant(people: PeopleState, command: GrantStandingWaiver) -> PeopleEvent | Refused:
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
     rule = command.rule.upper()
@@ -126,13 +126,13 @@ def _grant(people: People, command: GrantStandingWaiver) -> PeopleEvent | Refuse
     )
 
 
-def _revoke(people: People, command: RevokeStandingWaiver) -> PeopleEvent | Refused:
+def _revoke(people: PeopleState, command: RevokeStandingWaiver) -> PeopleEvent | Refused:
     if command.name not in people.waivers:
         return Refused(Refusal.NAME_UNKNOWN, command.name)
     return StandingWaiverRevoked(waiver=command.name, reason=command.reason.strip())
 
 
-def _not_a_human(people: People, command: PeopleCommand) -> tuple[Refused, list[PeopleEvent]]:
+def _not_a_human(people: PeopleState, command: PeopleCommand) -> tuple[Refused, list[PeopleEvent]]:
     who = command.actor.principal
     match command:
         case GrantStandingWaiver():
@@ -149,7 +149,7 @@ def _not_a_human(people: People, command: PeopleCommand) -> tuple[Refused, list[
     return refused, [tried]
 
 
-def standing_waivers(people: People, now: datetime) -> tuple[StandingWaiver, ...]:
+def standing_waivers(people: PeopleState, now: datetime) -> tuple[StandingWaiver, ...]:
     """Return the standing waivers in force now, by name."""
     return tuple(one for one in people.waivers.values() if now < one.until)
 

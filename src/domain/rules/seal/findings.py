@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.rules.health.registry import FindingChange, changes_of
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
+from watchkeeper.domain.rules.health.registry import FindingChange, changes_from_answers
 from watchkeeper.domain.rules.launch.drift_finding import EVIDENCE_MAX
 from watchkeeper.domain.rules.shared.rule import HERO, LOOP, Rule
 from watchkeeper.domain.run.phases import Finished
@@ -32,8 +32,10 @@ def artefacts_at_seal(run: Run, blocked: SealBlocked | None, now: datetime) -> l
     summary = f"success with missing artefacts: {what}, so nothing is sealed{first}"
     about = "; ".join(missing)[:500]
     lines = tuple(missing[:EVIDENCE_MAX])
-    found = Held(MISSING_ARTEFACTS, "H11", Severity.NOTIFY, bool(missing), summary, lines, about)
-    return changes_of(run, (found,), now)
+    found = DetectorAnswer(
+        MISSING_ARTEFACTS, "H11", Severity.NOTIFY, bool(missing), summary, lines, about
+    )
+    return changes_from_answers(run, (found,), now)
 
 
 H11 = Rule(

@@ -36,7 +36,7 @@ from watchkeeper.domain.values.observation.observation import SealFacts
 
 
 @dataclass(frozen=True, slots=True)
-class SealLeave:
+class SealPermission:
     """The lacks that a seal may let pass.
 
     Attributes:
@@ -65,14 +65,16 @@ def missing_for_seal(run: Run, facts: SealFacts) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
-def leave_to_seal(run: Run, missing: tuple[str, ...], command: VerifySeal) -> SealLeave | Refused:
+def permission_to_seal(
+    run: Run, missing: tuple[str, ...], command: VerifySeal
+) -> SealPermission | Refused:
     """Find a human's consent for every lack; propose requested waivers without a consent.
 
     No consent is used up while another lack still blocks.
     """
     action = GuardedAction.SEAL_WAIVER
     asked = {lack_named(missing, name) for name in command.waive}
-    after, leave, proposals, needed = run, SealLeave(), list[RunEvent](), ""
+    after, leave, proposals, needed = run, SealPermission(), list[RunEvent](), ""
     for lack in missing:
         wanted = lack in asked
         never = lack_never_waived(lack) or _nothing_to_seal(run, command.facts, lack)

@@ -21,7 +21,7 @@ MANY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class DetectorInput:
     """The input of a detector.
 
     Attributes:
@@ -37,7 +37,7 @@ class Looked:
     now: datetime
 
 
-Alteration = Callable[[Looked], tuple[str, CheckRecorded] | None]
+Alteration = Callable[[DetectorInput], tuple[str, CheckRecorded] | None]
 """Returns a copy of a check with one fact changed, and that fact in words."""
 
 
@@ -74,7 +74,7 @@ class Rule:
         keeps_stacks: Whether the job's stacks must be kept, since they are lost once the job ends.
         covered: Whether the approval of an earlier plan covers a relaunch by this R rule.
         limits: The contract's limits that an H rule reads and that the record does not hold.
-        otherwise: Changes of one fact, each of which could prevent an H rule's finding; for `why`.
+        alterations: Changes of one fact that could prevent an H rule's finding; for `why`.
     """
 
     id: str
@@ -87,7 +87,7 @@ class Rule:
     keeps_stacks: bool = False
     covered: bool = False
     limits: tuple[Limit, ...] = ()
-    otherwise: tuple[Alteration, ...] = ()
+    alterations: tuple[Alteration, ...] = ()
 
     @property
     def anchor(self) -> str:

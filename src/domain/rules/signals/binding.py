@@ -101,7 +101,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class BindingFacts:
     """The binding facts in one event, regardless of earlier facts.
 
     Attributes:
@@ -157,7 +157,7 @@ class Registry:
         return _grouped((run, place.branches) for run, place in self.places.items())
 
 
-TEACHERS = (
+BINDING_EVENTS = (
     RunDrafted,
     ContractAmended,
     LaunchRequested,
@@ -172,29 +172,29 @@ TEACHERS = (
 """The events with binding facts. No other event helps to bind a signal."""
 
 
-def lesson_of(event: Event) -> Lesson:
+def binding_facts_of(event: Event) -> BindingFacts:
     """Return the binding facts of an event; most events have none."""
     slug = event.stream.partition("/")[2]
     match event.data:
         case RunDrafted(contract=contract) | ContractAmended(contract=contract):
             return _contract(contract)
         case LaunchRequested(plan=plan):
-            return Lesson({f"submission:{plan.submission_id}": Anchor(slug, plan.instance)})
+            return BindingFacts({f"submission:{plan.submission_id}": Anchor(slug, plan.instance)})
         case TrackerAnnounced(link=link):
-            return Lesson({f"tracker:{link.tracker_id}": Anchor(slug)})
+            return BindingFacts({f"tracker:{link.tracker_id}": Anchor(slug)})
         case SignalReceived(signal=signal):
             return _meeting((f"run:{slug}", *signal.clues), signal.occurred_at)
         case SignalKept(signal=signal, why="inventory"):
             return _meeting(signal.clues, signal.occurred_at)
         case RunSealed() | RunStopped() | RunAbandoned() | RunSuperseded():
-            return Lesson(over=slug)
+            return BindingFacts(over=slug)
         case _:
-            return Lesson()
+            return BindingFacts()
 
 
-def learn(registry: Registry, event: Event) -> Registry:
+def evolve_registry(registry: Registry, event: Event) -> Registry:
     """Apply one event of the ledger; most events do not affect binding."""
-    lesson = lesson_of(event)
+    lesson = binding_facts_of(event)
     if lesson.placed:
         # Removed first, so that the run with the last contract comes last.
         others = {run: it for run, it in registry.places.items() if run != lesson.placed}
@@ -215,7 +215,7 @@ def _grouped(named: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, frozense
     return {name: frozenset(runs) for name, runs in groups.items()}
 
 
-def _contract(contract: Contract) -> Lesson:
+def _contract(contract: Contract) -> BindingFacts:
     slug = contract.run
     named = [f"run:{slug}"]
     if contract.issue != "none":
@@ -234,7 +234,7 @@ def _contract(contract: Contract) -> Lesson:
     logbook = repository_of(logbook_remote_of(contract))
     branch = [f"{logbook}:refs/heads/{contract.logbook.branch}"] if logbook else []
     place = Place(tuple(map(contract_root, roots)), (cluster, *asked), tuple(branch))
-    return Lesson(dict.fromkeys(named, Anchor(slug)), slug, place)
+    return BindingFacts(dict.fromkeys(named, Anchor(slug)), slug, place)
 
 
 def _repository_clues(contract: Contract) -> list[str]:
@@ -250,14 +250,14 @@ def _repository_clues(contract: Contract) -> list[str]:
     return named
 
 
-def _meeting(clues: Iterable[str], at: datetime) -> Lesson:
+def _meeting(clues: Iterable[str], at: datetime) -> BindingFacts:
     names = tuple(clue for clue in clues if clue.startswith((*_TEACHING, "submission:", "run:")))
     if len(set(names)) < 2 or not any(one.startswith(_TEACHING) for one in names):
-        return Lesson()
-    return Lesson(met=names, at=at)
+        return BindingFacts()
+    return BindingFacts(met=names, at=at)
 
 
-def meeting(lesson: Lesson) -> dict[str, dict[str, datetime]]:
+def meetings_in(lesson: BindingFacts) -> dict[str, dict[str, datetime]]:
     """Return what each machine or job of a lesson met, with the time."""
     if lesson.at is None:
         return {}
@@ -268,7 +268,7 @@ def meeting(lesson: Lesson) -> dict[str, dict[str, datetime]]:
     }
 
 
-def remembered(
+def with_meeting(
     known: Mapping[str, datetime], met: Mapping[str, datetime]
 ) -> Mapping[str, datetime]:
     """Return the meetings of a machine or job after one more; `known` if it adds nothing."""
@@ -276,13 +276,13 @@ def remembered(
     return {**known, **later} if later else known
 
 
-def _linked(registry: Registry, lesson: Lesson) -> Registry:
+def _linked(registry: Registry, lesson: BindingFacts) -> Registry:
     """Store which machines and jobs were named together."""
     links: dict[str, Mapping[str, datetime]] = {}
     new_pair = False
-    for one, met in meeting(lesson).items():
+    for one, met in meetings_in(lesson).items():
         known = registry.links.get(one, {})
-        after = remembered(known, met)
+        after = with_meeting(known, met)
         if after is not known:
             links[one] = after
             new_pair = new_pair or len(after) > len(known)
@@ -292,7 +292,7 @@ def _linked(registry: Registry, lesson: Lesson) -> Registry:
     return replace(registry, links=grown, shape=registry.shape + new_pair)
 
 
-def teaches(registry: Registry, signal: Signal) -> bool:
+def adds_meeting(registry: Registry, signal: Signal) -> bool:
     """Say whether a signal names machines or jobs together for the first time."""
     lesson = _meeting(signal.clues, signal.occurred_at)
     return _linked(registry, lesson).shape != registry.shape

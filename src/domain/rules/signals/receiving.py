@@ -90,7 +90,7 @@ def over_limit(run: Run, command: ReceiveSignal) -> bool:
     return full and _says_more(run, signal)
 
 
-def urged(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
+def due_after_signals(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
     """Return the time of the next check, if signals may have arrived during this one.
 
     Args:
@@ -104,7 +104,7 @@ def urged(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
     return min(due, now + CHECK_GAP)
 
 
-def doubted(run: Run, checkpoint: Checkpoint) -> str:
+def doubt_about(run: Run, checkpoint: Checkpoint) -> str:
     """Say why a validated checkpoint must not be resumed from; empty if it may.
 
     Deleting a folder is neither atomic nor ordered: data may be gone while the metadata still

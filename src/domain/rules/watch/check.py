@@ -7,36 +7,36 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from watchkeeper.domain.reading.log_tail import LINE_MAX, LogTail, read_tail
-from watchkeeper.domain.reading.metrics.clocks import NOTHING_LOGGED, is_left_over
+from watchkeeper.domain.reading.metrics.clocks import NOTHING_LOGGED, shows_earlier_instance
 from watchkeeper.domain.reading.metrics.latest_metrics import (
+    current_tracker_facts,
     kept_metrics,
     latest_metrics,
-    of_the_newest,
 )
 from watchkeeper.domain.reading.metrics.measuring import measure
-from watchkeeper.domain.reading.progress.startup_lines import startup_shown
+from watchkeeper.domain.reading.progress.startup_lines import updated_startup
 from watchkeeper.domain.reading.source_summaries import source_summaries
 from watchkeeper.domain.reading.tracker_links import merged_links
 from watchkeeper.domain.reading.triage.classify import first_line
-from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.rules.health.liveness import MONITOR_BLIND, OF_THE_MONITOR, TRACKER_SILENT
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
+from watchkeeper.domain.rules.health.liveness import MONITOR_BLIND, MONITOR_FINDINGS, TRACKER_SILENT
 from watchkeeper.domain.rules.health.registry import (
     FindingChange,
-    answers_at,
-    expected_at,
-    findings_at,
-    lasting_at,
+    detector_answers,
+    expected_findings,
+    finding_changes_at,
+    lasting_changes_at,
 )
 from watchkeeper.domain.rules.health.resume import health_by_proof
 from watchkeeper.domain.rules.health.seen_checkpoints import is_rejected, lies_in
 from watchkeeper.domain.rules.health.stall import liveness_of
-from watchkeeper.domain.rules.health.tracker_fit import disbelieved, fit_of
-from watchkeeper.domain.rules.signals.receiving import urged
+from watchkeeper.domain.rules.health.tracker_fit import fit_of, step_doubt
+from watchkeeper.domain.rules.signals.receiving import due_after_signals
 from watchkeeper.domain.rules.watch.commands import RecordCheck
 from watchkeeper.domain.run.checkpoints import CHECKPOINTS_KEPT
 from watchkeeper.domain.run.health import FindingCleared
 from watchkeeper.domain.run.phases import Interrupted, Stabilizing
-from watchkeeper.domain.run.queries import earlier_of, is_recovering, sooner
+from watchkeeper.domain.run.queries import due_before_stop, earlier_of, is_recovering
 from watchkeeper.domain.run.run import Run, contract_of, end_asked
 from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -78,7 +78,7 @@ STOPPING = timedelta(seconds=5)
 
 def summarise(
     run: Run, instance: Instance, command: RecordCheck
-) -> tuple[CheckRecorded, tuple[Held, ...]]:
+) -> tuple[CheckRecorded, tuple[DetectorAnswer, ...]]:
     """Return the check for an observation, and the detectors' answers to it.
 
     Args:
@@ -96,7 +96,7 @@ def summarise(
     progress = _progress(run, instance, seen, tail, tracker, fit)
     complete, incomplete, new = _checkpoints(run, contract, seen)
     due = command.now + _wait(run, contract, progress, instance, seen.job)
-    due = urged(run, sooner(contract, due, command.now), seen.at, command.now)
+    due = due_after_signals(run, due_before_stop(contract, due, command.now), seen.at, command.now)
     check = CheckRecorded(
         instance=seen.instance,
         token=command.token,
@@ -105,7 +105,7 @@ def summarise(
         readings=readings,
         job=_shortened(seen.job),
         progress=progress,
-        metrics=_metrics(run, seen, tail, of_the_newest(past, instance, tracker)),
+        metrics=_metrics(run, seen, tail, current_tracker_facts(past, instance, tracker)),
         tracker_id=tracker.tracker_id if tracker else "",
         tracker_state=tracker.state if tracker else "",
         startup=_startup(run, seen, tail),
@@ -129,21 +129,21 @@ def summarise(
     check = check.model_copy(update=source_summaries(check, past, seen, tail))
     liveness = liveness_of(run, instance, check, seen, tail, command.now)
     check = check.model_copy(update={"liveness": liveness})
-    answers = answers_at(run, instance, check, command.now)
+    answers = detector_answers(run, instance, check, command.now)
     # Findings of this check count. Otherwise a finding could open at a healthy check. After an end
     # no finding opens; the next instance is judged from scratch.
     over = isinstance(run.phase, Interrupted)
     open_kinds = _open_kinds(
-        run.health.findings, () if over else findings_at(run, answers, command.now)
+        run.health.findings, () if over else finding_changes_at(run, answers, command.now)
     )
     known = [kind for kind, one in run.health.findings.items() if is_lasting(one.rule, kind)]
-    wrong = _open_kinds(known, lasting_at(run, answers))
+    wrong = _open_kinds(known, lasting_changes_at(run, answers))
     health, because = _health(run, seen.job, readings, open_kinds, wrong)
     if because == RUNNING and liveness.quiet is Quiet.WAITING_FOR_CAPACITY:
         # The health of a job without a machine, such as a pending job, is unknown.
         health, because = Health.UNKNOWN, f"waiting for machines: {liveness.because}"
     health, because = health_by_proof(run, check, seen.job, health, because)
-    expected = expected_at(run, answers, command.now)
+    expected = expected_findings(run, answers, command.now)
     updates = {"health": health, "because": because, "expected": expected}
     return check.model_copy(update=updates), answers
 
@@ -197,9 +197,11 @@ def _progress(
     shown = tail.progress
     tracked = tracker.step if tracker else None
     ended = seen.job is not None and seen.job.state in TERMINAL
-    if tracked is not None and is_left_over(earlier_of(run), instance, tracked, shown, ended=ended):
+    if tracked is not None and shows_earlier_instance(
+        earlier_of(run), instance, tracked, shown, ended=ended
+    ):
         tracked = None
-    doubt = disbelieved(run, fit)
+    doubt = step_doubt(run, fit)
     if doubt:
         # A tracker ahead of the output belongs to another run, so only the output gives the step.
         tracked = None
@@ -244,7 +246,7 @@ def _health(
     open_kinds: list[str],
     wrong: list[str],
 ) -> tuple[Health, str]:
-    worse = [kind for kind in open_kinds if kind not in OF_THE_MONITOR]
+    worse = [kind for kind in open_kinds if kind not in MONITOR_FINDINGS]
     blind = MONITOR_BLIND in open_kinds
     if job is None:
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
@@ -323,7 +325,7 @@ def _startup(run: Run, seen: Observation, tail: LogTail) -> Startup:
             "output_path": (proof.output_path or before.output_path)[:1_000],
         }
     )
-    return startup_shown(earlier_of(run), seen, known)
+    return updated_startup(earlier_of(run), seen, known)
 
 
 def _links(run: Run, seen: Observation, tail: LogTail) -> tuple[TrackerLink, ...]:

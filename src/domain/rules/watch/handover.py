@@ -6,7 +6,7 @@ for good.
 
 from datetime import UTC, datetime
 
-from watchkeeper.domain.rules.permits.permissions import not_a_human
+from watchkeeper.domain.rules.permits.permissions import refuse_non_human
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.watch.check import LEASE_SLACK
 from watchkeeper.domain.rules.watch.commands import DeclineWatch, HandOver, TakeWatch
@@ -62,7 +62,7 @@ def hand_over(run: Run, command: HandOver) -> Outcome:
         who = f"{watch.holder.principal}@{watch.holder.host}"
         return Refused(Refusal.WATCH_NOT_YOURS, f"{who}, lease until {_time(watch.lease_until)}")
     if command.force and command.actor.kind == "agent":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     return [
         WatchHandedOver(
             former=watch.holder,
@@ -86,7 +86,7 @@ def _owns(holder: Holder, here: Holder, actor: Actor) -> bool:
 def decline(run: Run, command: DeclineWatch) -> Outcome:
     """End the watch for good at a human's request, with the reason."""
     if command.actor.kind != "human":
-        return not_a_human(run, command)
+        return refuse_non_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
     if run.watch.ended:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 
-from watchkeeper.domain.rules.after_check import verdict
-from watchkeeper.domain.rules.health.liveness import OF_NO_DETECTOR
+from watchkeeper.domain.rules.after_check import events_after_check
+from watchkeeper.domain.rules.health.liveness import WITHOUT_DETECTOR
 from watchkeeper.domain.rules.health.registry import LIVE_RULES
 from watchkeeper.domain.rules.shared.command import Command
-from watchkeeper.domain.rules.shared.rule import Limit, Looked
+from watchkeeper.domain.rules.shared.rule import DetectorInput, Limit
 from watchkeeper.domain.run.check_history import past_check
 from watchkeeper.domain.run.checkpoints import Checkpoint
 from watchkeeper.domain.run.ends import Action, DecisionMade
@@ -55,7 +55,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Otherwise:
+class Counterfactual:
     """One altered fact under which the rules answer differently.
 
     Attributes:
@@ -83,9 +83,9 @@ def answered_by(decision: DecisionMade, before: object) -> Finding | None:
     return before if notifies and isinstance(before, OpenFinding) else None
 
 
-def decided_otherwise(
+def decision_counterfactuals(
     scene: Scene, decision: DecisionMade, found: Finding | None = None
-) -> list[Otherwise]:
+) -> list[Counterfactual]:
     """Return the single facts that would have changed a decision, with the other decision.
 
     Args:
@@ -101,12 +101,12 @@ def decided_otherwise(
     # If today's rules do not make this decision, no single fact caused it.
     if not _same(_decision(scene, kind), decision):
         return []
-    outcomes = [Otherwise(fact, _decision(other, kind)) for fact, other in altered]
+    outcomes = [Counterfactual(fact, _decision(other, kind)) for fact, other in altered]
     # Another resume step is no other decision: it would read the same.
     return [one for one in outcomes if not _same(one.decision, decision)]
 
 
-def found_otherwise(scene: Scene, finding: Finding) -> list[str]:
+def finding_counterfactuals(scene: Scene, finding: Finding) -> list[str]:
     """Return the single facts without which a finding would not have opened or risen."""
     # If today's rules do not find it, no single fact kept it closed.
     if not _is_found(scene, finding.kind):
@@ -116,7 +116,7 @@ def found_otherwise(scene: Scene, finding: Finding) -> list[str]:
 
 
 def _verdict(scene: Scene) -> list[RunEvent]:
-    return verdict(scene.run, scene.instance, scene.check, scene.command)
+    return events_after_check(scene.run, scene.instance, scene.check, scene.command)
 
 
 def _is_found(scene: Scene, kind: str) -> bool:
@@ -145,7 +145,7 @@ def _altered(scene: Scene, rule: str) -> list[tuple[str, Scene]]:
 
 def _seen(scene: Scene) -> list[tuple[str, Scene]]:
     """Return copies of the scene with one fact of its check, or one limit, changed."""
-    at = Looked(scene.run, scene.instance, scene.check, scene.command.now)
+    at = DetectorInput(scene.run, scene.instance, scene.check, scene.command.now)
     seen = (alter(at) for alter in _SEEN)
     facts = [
         (made[0], _with_check(scene, made[1]))
@@ -156,7 +156,7 @@ def _seen(scene: Scene) -> list[tuple[str, Scene]]:
     return facts + [one for one in limits if one is not None]
 
 
-_SEEN = (*(alter for rule in LIVE_RULES for alter in rule.otherwise), *OF_NO_DETECTOR)
+_SEEN = (*(alter for rule in LIVE_RULES for alter in rule.alterations), *WITHOUT_DETECTOR)
 
 
 def _unlimited(scene: Scene, limit: Limit) -> tuple[str, Scene] | None:

@@ -17,7 +17,7 @@ _LATE = ("tracker state: running", "tracker state: unknown")
 """Tracker states for a while after an end, which are no lack yet."""
 
 
-def lacking(run: Run, seen: Observation) -> list[RunEvent]:
+def missing_artefacts(run: Run, seen: Observation) -> list[RunEvent]:
     """Return the finding that a success lacks artefacts that the observation should show.
 
     Args:

@@ -12,16 +12,16 @@ from uuid import UUID
 
 from watchkeeper.domain.rules.decide import decide
 from watchkeeper.domain.rules.ends.recovery import launch_source, newest_resumable
-from watchkeeper.domain.rules.health.detection import Held
-from watchkeeper.domain.rules.health.registry import answers_at
-from watchkeeper.domain.rules.health.stall import is_unheard
+from watchkeeper.domain.rules.health.detection import DetectorAnswer
+from watchkeeper.domain.rules.health.registry import detector_answers
+from watchkeeper.domain.rules.health.stall import is_start_unobserved
 from watchkeeper.domain.rules.launch.commands import ConfirmLaunched
 from watchkeeper.domain.rules.launch.launching import plan_first_instance
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.rules.watch.check import RUNNING
 from watchkeeper.domain.rules.watch.commands import RecordCheck
-from watchkeeper.domain.rules.whatif.ends import lacking
-from watchkeeper.domain.rules.whatif.standing_decision import standing
+from watchkeeper.domain.rules.whatif.decision_in_force import decision_in_force
+from watchkeeper.domain.rules.whatif.ends import missing_artefacts
 from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified, FixPushed
 from watchkeeper.domain.run.envelope import Envelope, Event
 from watchkeeper.domain.run.events import RunEvent
@@ -30,7 +30,7 @@ from watchkeeper.domain.run.health import FindingCleared, FindingOpened
 from watchkeeper.domain.run.launch import LaunchRequested, RunDrafted
 from watchkeeper.domain.run.open_questions import is_decided_since
 from watchkeeper.domain.run.phases import Finished, Interrupted
-from watchkeeper.domain.run.queries import health_now, is_belied, is_unproven
+from watchkeeper.domain.run.queries import health_now, is_contradicted, is_unproven
 from watchkeeper.domain.run.questions import EscalationAcknowledged, Question
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded, Holder, WatchTaken
@@ -74,7 +74,7 @@ class Judged:
     run: Run
     check: CheckRecorded
     events: tuple[RunEvent, ...]
-    answers: tuple[Held, ...] = ()
+    answers: tuple[DetectorAnswer, ...] = ()
 
     def after(self, further: Sequence[RunEvent], at: datetime) -> "Judged":
         """Return the same with further events."""
@@ -94,7 +94,7 @@ class Judged:
         A reader of one observation wants to know the current state, not only the news. A notice of
         a new finding does not cancel an open alert.
         """
-        made, stood = self.decision, standing(self.run, self.check)
+        made, stood = self.decision, decision_in_force(self.run, self.check)
         if made is None:
             return stood
         louder = stood is not None and stood.action is Action.ALERT
@@ -138,13 +138,13 @@ class Judged:
         )
 
 
-def _in_words_of(found: FindingOpened, says: Held | None) -> FindingOpened:
+def _in_words_of(found: FindingOpened, says: DetectorAnswer | None) -> FindingOpened:
     if says is None:
         return found
     return found.model_copy(update={"summary": says.summary, "evidence": says.evidence})
 
 
-def begin(contract: Contract) -> Run:
+def draft_run(contract: Contract) -> Run:
     """Return a run with a contract and no launch yet."""
     return _recorded(Run(contract.run), [RunDrafted(contract=contract)], _FIRST, JUDGE)
 
@@ -153,7 +153,7 @@ _FIRST = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 _LAST = datetime.fromisoformat("2200-01-01T00:00:00+00:00").timestamp()
 
 
-def recorded(run: Run, event: Event) -> Run:
+def run_after(run: Run, event: Event) -> Run:
     """Return a run after one event of its own record.
 
     Raises:
@@ -183,7 +183,9 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
         run = _launched(run, seen, launched_at)
     if isinstance(run.phase, Finished) and run.watch.last_check is not None and _is_over(seen):
         # A finished run is not checked again, but its artefacts may have come since.
-        return Judged(run, run.watch.last_check.event, ()).after(lacking(run, seen), seen.at)
+        return Judged(run, run.watch.last_check.event, ()).after(
+            missing_artefacts(run, seen), seen.at
+        )
     command = RecordCheck(
         now=seen.at, actor=JUDGE, token=run.watch.token, observation=seen, digest=_DIGEST
     )
@@ -193,9 +195,11 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
     check = outcome[0]
     assert isinstance(check, CheckRecorded), "a check comes before what follows from it"
     # They were asked already; they run again only if they add something to the record.
-    answers = answers_at(run, run.instances[-1], check, seen.at) if run.health.findings else ()
+    answers = (
+        detector_answers(run, run.instances[-1], check, seen.at) if run.health.findings else ()
+    )
     run = _recorded(run, outcome, seen.at, JUDGE)
-    return Judged(run, check, tuple(outcome), answers).after(lacking(run, seen), seen.at)
+    return Judged(run, check, tuple(outcome), answers).after(missing_artefacts(run, seen), seen.at)
 
 
 def _is_over(seen: Observation) -> bool:
@@ -226,7 +230,7 @@ def health_of(judged: Judged) -> Health:
     """
     check = judged.check
     lost = check.job is not None and check.job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
-    nobody = lost or is_unheard(check) or (check.job is None and _is_blank(check))
+    nobody = lost or is_start_unobserved(check) or (check.job is None and _is_blank(check))
     if is_unproven(check):
         return Health.UNKNOWN if nobody else Health.HEALTHY
     if check.health is not Health.HEALTHY:
@@ -237,9 +241,9 @@ def health_of(judged: Judged) -> Health:
 def reason_of(judged: Judged) -> str:
     """Return why a check has its health; a finding made after the check is named."""
     because = judged.check.because
-    if because.partition(";")[0] == RUNNING and is_unheard(judged.check):
+    if because.partition(";")[0] == RUNNING and is_start_unobserved(judged.check):
         return "running, by the orchestrator alone: no other source has reported it yet"
-    if not is_belied(judged.run):
+    if not is_contradicted(judged.run):
         return because
     return f"{because}; open findings: {', '.join(sorted(judged.run.health.findings))}"
 
@@ -389,5 +393,5 @@ def _recorded(run: Run, facts: Iterable[RunEvent], at: datetime, actor: Actor) -
             key=None,
             data=fact,
         )
-        run = recorded(run, Event(f"run/{run.slug}", run.version + 1, envelope))
+        run = run_after(run, Event(f"run/{run.slug}", run.version + 1, envelope))
     return run

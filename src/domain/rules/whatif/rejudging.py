@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from watchkeeper.domain.rules.after_check import verdict
+from watchkeeper.domain.rules.after_check import events_after_check
 from watchkeeper.domain.rules.health.stall_again import liveness_again
 from watchkeeper.domain.rules.shared.command import Command
 from watchkeeper.domain.run.envelope import Event
@@ -77,7 +77,7 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
         instance = before.instances[-1]
         if change is not None:
             check = _stood_under(before, instance, check, change, command.now)
-        now = verdict(_under(run, change), instance, check, command)
+        now = events_after_check(_under(run, change), instance, check, command)
         recorded = tuple(followed.get(envelope.event_id, ()))
         judged.append(Rejudged(event.version, event.at, event.data, recorded, tuple(now)))
     return judged

@@ -167,7 +167,7 @@ def under_policy_of(own: Contract, other: Contract) -> Contract:
     return changed
 
 
-def stays_as_recorded(own: Contract, other: Contract) -> list[str]:
+def unchanged_keys(own: Contract, other: Contract) -> list[str]:
     """Name the keys that `under_policy_of` leaves unchanged although the other contract differs.
 
     Returns:

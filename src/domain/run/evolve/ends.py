@@ -17,9 +17,9 @@ from watchkeeper.domain.run.ends import (
     HypothesesJudged,
     Judgement,
     JudgementEvent,
+    RelaunchTest,
     Restart,
     ResumeProven,
-    Stake,
 )
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.phases import Interrupted
@@ -119,13 +119,13 @@ def failure_of(run: Run, data: FailureClassified, event: Event) -> Failure:
     )
 
 
-def at_stake(run: Run, plan: LaunchPlan) -> Judgement:
+def tested_by_relaunch(run: Run, plan: LaunchPlan) -> Judgement:
     """Return what a launch that is requested now tests."""
     before = run.ends.judgement
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     stake = None
     if run.instances and decided is not None and decided.hypotheses:
-        stake = Stake(before.decided, run.instances[-1].plan.instance, decided.hypotheses)
+        stake = RelaunchTest(before.decided, run.instances[-1].plan.instance, decided.hypotheses)
     resumes = bool(run.instances) and plan.resume_step is not None
     return Judgement(
         decided=before.decided,
@@ -136,13 +136,13 @@ def at_stake(run: Run, plan: LaunchPlan) -> Judgement:
     )
 
 
-def accepted(judgement: Judgement, rule: str) -> Judgement:
+def with_acceptance(judgement: Judgement, rule: str) -> Judgement:
     """Return a judgement after a human acknowledged a rule's question."""
     taken = rule == "H9" and judgement.proof == "differs"
     return replace(judgement, proof="accepted") if taken else judgement
 
 
-def gained(run: Run, data: CheckpointValidated) -> tuple[Restart, ...]:
+def with_progress_gained(run: Run, data: CheckpointValidated) -> tuple[Restart, ...]:
     """Return the restarts, with the newest one updated by a newly validated checkpoint.
 
     Only a checkpoint that the restarted instance itself wrote is progress. A late one of its

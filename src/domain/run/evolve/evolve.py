@@ -21,9 +21,9 @@ from watchkeeper.domain.run.ends import (
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.evolve.ends import (
-    accepted,
     evolve_judgement,
     failure_of,
+    with_acceptance,
     with_judgement,
 )
 from watchkeeper.domain.run.evolve.launch import LAUNCH_FITS, evolve_launch
@@ -75,7 +75,7 @@ from watchkeeper.domain.run.seal import (
     SealVerified,
 )
 from watchkeeper.domain.run.signals import HeardEvent
-from watchkeeper.domain.run.watch import CheckRecorded, WatchState, with_owner
+from watchkeeper.domain.run.watch import CheckRecorded, WatchState, with_holder
 from watchkeeper.domain.values.replacing import copied
 
 _FITS: Mapping[type[Fact], tuple[type[Phase], ...]] = MappingProxyType(
@@ -232,7 +232,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
         case EscalationAcknowledged():
             if data.question not in run.questions.open:
                 raise InvalidTransition(f"{data.question} is not open")
-            answered = accepted(run.ends.judgement, run.questions.open[data.question].rule)
+            answered = with_acceptance(run.ends.judgement, run.questions.open[data.question].rule)
             return with_judgement(acknowledged(run, data.question, event.version), answered)
         case NoteAdded() | CorrectionRecorded():
             return run
@@ -282,7 +282,7 @@ def _ended(run: Run, data: EndEvent | SealEvent) -> Run:
             if verified_seal is None:
                 raise InvalidTransition("the seal was not verified")
             sealed = Sealed(data.tag, data.commit, verified_seal.final_step)
-            return replace(run, phase=sealed, watch=with_owner(run.watch, token=run.watch.token))
+            return replace(run, phase=sealed, watch=with_holder(run.watch, token=run.watch.token))
         case RunStopped():
             return replace(run, phase=Stopped(data.reason), watch=quiet)
         case RunAbandoned():

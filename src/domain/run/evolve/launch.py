@@ -8,7 +8,7 @@ from typing import assert_never
 
 from watchkeeper.domain.run.ends import Restart
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.evolve.ends import at_stake
+from watchkeeper.domain.run.evolve.ends import tested_by_relaunch
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.health import DRIFTED
 from watchkeeper.domain.run.launch import (
@@ -125,7 +125,7 @@ def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> R
         ends=replace(
             run.ends,
             restarts=run.ends.restarts + by_rule,
-            judgement=at_stake(run, data.plan),
+            judgement=tested_by_relaunch(run, data.plan),
         ),
         # The next check waits for the job; a launch itself is never late.
         watch=replace(run.watch, next_due=None),

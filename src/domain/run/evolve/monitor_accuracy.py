@@ -7,10 +7,10 @@ from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
 from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
 from watchkeeper.domain.run.monitor_accuracy import (
+    ALERTING,
     BY_A_HUMAN,
     CLEARED_ITSELF,
     LOG_SIGNATURE,
-    TELLING,
     UNKNOWN,
     End,
     MonitorAccuracy,
@@ -50,7 +50,7 @@ def counted(
             if reason == CLEARED_ITSELF and not fact.closes:
                 return _unpaged(accuracy, fact.rule)
             return _closed(accuracy, fact.closes)
-        case FindingOpened(kind=kind) if kind in TELLING:
+        case FindingOpened(kind=kind) if kind in ALERTING:
             return replace(accuracy, alarmed=accuracy.alarmed | {kind})
         case InstanceLaunched():
             return replace(accuracy, alarmed=frozenset(), named=frozenset())

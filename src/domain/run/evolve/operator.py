@@ -40,7 +40,7 @@ from watchkeeper.domain.run.phases import (
 )
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.seal import MilestoneEvent, MilestoneVerified
-from watchkeeper.domain.run.watch import HandoverEvent, WatchEnded, WatchHandedOver, with_owner
+from watchkeeper.domain.run.watch import HandoverEvent, WatchEnded, WatchHandedOver, with_holder
 from watchkeeper.domain.values.earlier import RejectedLineage
 
 Operated = HandoverEvent | PlannedActEvent | OperatorEvent | MilestoneEvent
@@ -113,7 +113,7 @@ def _watched(run: Run, data: HandoverEvent | PlannedActEvent) -> Run:
     state = run.operator
     match data:
         case WatchHandedOver():
-            watch = with_owner(
+            watch = with_holder(
                 run.watch,
                 token=max(data.token, run.watch.token),
                 lease_until=data.kept_until,
@@ -122,7 +122,7 @@ def _watched(run: Run, data: HandoverEvent | PlannedActEvent) -> Run:
             )
             return replace(run, watch=watch)
         case WatchEnded():
-            watch = with_owner(run.watch, token=run.watch.token, ended=data.reason)
+            watch = with_holder(run.watch, token=run.watch.token, ended=data.reason)
             stopped = data.stopping_point or state.stopped_at
             return replace(run, watch=watch, operator=replace(state, stopped_at=stopped))
         case PlannedActAnnounced():

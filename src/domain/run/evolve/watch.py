@@ -16,7 +16,7 @@ from watchkeeper.domain.run.checkpoints import (
     CheckpointValidated,
 )
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.evolve.ends import gained, seen_unverified_at
+from watchkeeper.domain.run.evolve.ends import seen_unverified_at, with_progress_gained
 from watchkeeper.domain.run.evolve.operator import with_rejection
 from watchkeeper.domain.run.health import (
     FindingCleared,
@@ -26,7 +26,7 @@ from watchkeeper.domain.run.health import (
     HealthState,
 )
 from watchkeeper.domain.run.losses import with_losses
-from watchkeeper.domain.run.open_questions import answered_by_clearing, asked_again, closed
+from watchkeeper.domain.run.open_questions import asked_again, closed, with_finding_cleared
 from watchkeeper.domain.run.phases import Running, Stabilizing
 from watchkeeper.domain.run.retries import with_retries, with_tries
 from watchkeeper.domain.run.run import InvalidTransition, Run, last_instance_or_invalid
@@ -38,7 +38,7 @@ from watchkeeper.domain.run.watch import (
     WatchEvent,
     WatchReleased,
     WatchTaken,
-    with_owner,
+    with_holder,
 )
 from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.instance import is_moving
@@ -75,7 +75,7 @@ def evolve_watch(run: Run, data: Watched, event: Event) -> Run:
         case WatchTaken():
             if data.token <= run.watch.token:
                 raise InvalidTransition(f"token {data.token} was given before")
-            watch = with_owner(
+            watch = with_holder(
                 run.watch,
                 holder=data.holder,
                 token=data.token,
@@ -97,7 +97,7 @@ def evolve_watch(run: Run, data: Watched, event: Event) -> Run:
         case FindingCleared():
             left = {kind: found for kind, found in run.health.findings.items() if kind != data.kind}
             run = closed(_with_findings(run, left), data.closes, event.version)
-            return answered_by_clearing(run, data.kind, event.at)
+            return with_finding_cleared(run, data.kind, event.at)
         case CheckpointValidated():
             came = seen_unverified_at(run, data) or event.at
             checkpoint = Checkpoint(
@@ -116,7 +116,7 @@ def evolve_watch(run: Run, data: Watched, event: Event) -> Run:
                     rejected=rejected,
                     unverified=_without(run.checkpoints.unverified, data.path),
                 ),
-                ends=replace(run.ends, restarts=gained(run, data)),
+                ends=replace(run.ends, restarts=with_progress_gained(run, data)),
             )
         case CheckpointRejected():
             rejected = {**run.checkpoints.rejected, data.path: data.reason}

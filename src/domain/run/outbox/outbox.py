@@ -57,7 +57,7 @@ _DOUBLINGS_MAX = 20
 class EffectState(StrEnum):
     """How far an effect has come. What is confirmed is requested no longer.
 
-    `attempted` follows from the record alone. For a process that does not perform the attempt
+    `attempted_try` follows from the record alone. For a process that does not perform the attempt
     itself it means no more than `unknown`.
     """
 
@@ -238,7 +238,7 @@ def _is_silent(one: Waiting, now: datetime) -> bool:
 # --- What is recorded of a try --------------------------------------------------------------------
 
 
-def attempted(run: Run, effects: Effects, act: Act, key: str = "") -> EffectAttempted:
+def attempted_try(run: Run, effects: Effects, act: Act, key: str = "") -> EffectAttempted:
     """Return the event that is recorded before a try."""
     return EffectAttempted(
         effect=act.value,
@@ -265,7 +265,7 @@ def wait_before(attempt: int, draw: float, retry_after: timedelta | None = None)
     return max(wait, retry_after) if retry_after is not None else wait
 
 
-def troubled(
+def failed_try(
     effects: Effects, act: str, reason: str, retry_at: datetime, *, target: str = ""
 ) -> EffectFailed | EffectUnknown:
     """Return the event of a try without a result.
@@ -292,7 +292,7 @@ def troubled(
     )
 
 
-def rejected(
+def rejected_try(
     effects: Effects, act: str, reason: str, retry_at: datetime, *, target: str, final: bool = False
 ) -> EffectRejected:
     """Return the event of a definite no."""
@@ -313,7 +313,7 @@ def next_attempt(effects: Mapping[str, Effects], act: str) -> int:
     return max((_tries(one, act) + 1 for one in effects.values()), default=1)
 
 
-def no_longer_asked(run: Run, effects: Effects) -> list[EffectRecovered]:
+def dropped_effects(run: Run, effects: Effects) -> list[EffectRecovered]:
     """Return the end events of recorded effects that nothing requests any more.
 
     This happens if a job ends by itself before its stop, or if a run was given up. In the second

@@ -75,7 +75,7 @@ DIRTY_TREE = GuardedAction.DIRTY_LAUNCH.value
 
 
 @dataclass(frozen=True, slots=True)
-class Prior:
+class PreviousLaunch:
     """The previous instance, with which a relaunch is compared.
 
     Attributes:
@@ -98,7 +98,7 @@ class Gate:
     Attributes:
         approvals: The approvals of the run.
         launcher: The requester of the first launch; `None` for a relaunch.
-        prior: The previous instance; `None` for the first one.
+        previous: The previous instance; `None` for the first one.
         consents: Humans' permissions for guarded actions.
         now: The time for the expiry of consents; without it no consent counts.
         waivers: The waivers in force now, including standing waivers.
@@ -111,7 +111,7 @@ class Gate:
     facts: GateFacts
     approvals: tuple[Approval, ...]
     launcher: Actor | None = None
-    prior: Prior | None = None
+    previous: PreviousLaunch | None = None
     consents: tuple[Consent, ...] = ()
     now: datetime | None = None
     waivers: tuple[Waiver, ...] = ()
@@ -233,7 +233,7 @@ def unanswered(rule: str, subject: str, reason: str, fix: str = TRY_AGAIN) -> Ga
     return finding.model_copy(update={"provenance": "missing"})
 
 
-def asked(gate: Gate, source: str) -> Reading | None:
+def source_reading_of(gate: Gate, source: str) -> Reading | None:
     """Return how a source answered; `None` if it was not queried, as in older facts."""
     return next((one for one in gate.facts.readings if one.source == source), None)
 

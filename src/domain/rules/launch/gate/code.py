@@ -6,13 +6,13 @@ from watchkeeper.domain.rules.launch.gate.base import (
     UNKNOWN_SOURCE,
     Gate,
     LaunchRule,
-    asked,
     blocked,
     consent_to,
     has_answered,
     inferred,
     missing,
     passed,
+    source_reading_of,
     unanswered,
     unknown_source,
     warned,
@@ -67,12 +67,11 @@ def _pushed(gate: Gate) -> GateFinding:
     found = gate.facts.repository
     if not has_answered(gate, GIT) or found is None:
         silent = unknown_source(gate, "L2", "code lineage", GIT)
-        known = gate.prior is not None and gate.prior.plan.git_sha == gate.plan.git_sha
-        if known and gate.prior is not None:
+        known = gate.previous is not None and gate.previous.plan.git_sha == gate.plan.git_sha
+        if known and gate.previous is not None:
             reason = gate_reading_of(gate.facts, GIT).reason
-            says = (
-                f"{sha} was on its branch at {gate.prior.plan.instance}; not asked again: {reason}"
-            )
+            before = gate.previous.plan.instance
+            says = f"{sha} was on its branch at {before}; not asked again: {reason}"
             fix = "nothing, where the remote is only down: the commit is the same"
             return warned("L2", "code lineage", says, fix)
         if silent is not None:
@@ -141,7 +140,7 @@ def _worktree(gate: Gate) -> GateFinding | None:
 
 def _patch_lost(gate: Gate) -> GateFinding | None:
     """Block a relaunch without the patch that the instance before ran with: it is other code."""
-    prior = gate.prior
+    prior = gate.previous
     if prior is None or not prior.patch:
         return None
     name = short(prior.patch)
@@ -165,8 +164,8 @@ def _dirty(gate: Gate, tree: WorktreeFacts) -> GateFinding:
             "L2", "dirty tree", says, "the patch's identity is recorded with the launch"
         )
         return finding.model_copy(update={"consent": consent.name})
-    if gate.prior is not None and gate.prior.patch == tree.patch:
-        says = f"dirty as at {gate.prior.plan.instance}: the same patch {short(tree.patch)}"
+    if gate.previous is not None and gate.previous.patch == tree.patch:
+        says = f"dirty as at {gate.previous.plan.instance}: the same patch {short(tree.patch)}"
         return warned("L2", "dirty tree", says, "the patch's identity is recorded with the launch")
     says = f"not committed: {what} (patch {short(tree.patch)})"
     fix = (
@@ -217,7 +216,7 @@ def l8(gate: Gate) -> GateFinding:
 
 def _bundle(gate: Gate, stated: str) -> GateFinding:
     """Judge a stated bundle by the orchestrator's report, if it keeps bundles of its kind."""
-    reading = asked(gate, BUNDLE)
+    reading = source_reading_of(gate, BUNDLE)
     if reading is None:
         return passed("L8", "bundle", stated)
     if gate.facts.bundle is None:

@@ -8,7 +8,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
     missing,
     passed,
 )
-from watchkeeper.domain.rules.launch.gate.configured import config_silence, source_is_nowhere
+from watchkeeper.domain.rules.launch.gate.configured import config_silence, is_key_missing
 from watchkeeper.domain.rules.shared.rule import HERO, LOOP
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.contract.options import (
@@ -90,7 +90,7 @@ def l7(gate: Gate) -> GateFinding:
             f"the contract says {final.value}, {final.source} in the configuration says {in_config}"
         )
         return blocked("L7", "final step", says, fix)
-    if source_is_nowhere(gate.contract, gate.facts.config, final.source):
+    if is_key_missing(gate.contract, gate.facts.config, final.source):
         fix = "name the configuration's own key, or the line of code that says so"
         says = f"{final.value}, from {final.source}, which no configuration that was read holds"
         return inferred(gate, "L7", "final step", says, fix)

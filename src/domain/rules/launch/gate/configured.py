@@ -55,7 +55,7 @@ def retries_read(gate: Gate) -> Found | None:
     return None
 
 
-def source_is_nowhere(contract: Contract, config: Mapping[str, str], source: str) -> bool:
+def is_key_missing(contract: Contract, config: Mapping[str, str], source: str) -> bool:
     """Say whether a name that looks like a key is missing from the configuration read."""
     if not config or not is_dotted_key(source):
         return False

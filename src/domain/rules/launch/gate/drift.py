@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from watchkeeper.domain.rules.launch.gate.base import (
     Gate,
     LaunchRule,
-    Prior,
+    PreviousLaunch,
     blocked,
     missing,
     passed,
@@ -98,7 +98,7 @@ def l14(gate: Gate) -> GateFinding:
     unread = unknown_source(gate, "L14", "configuration", CONFIG) if code.config else None
     if unread is not None:
         return unread
-    prior = gate.prior
+    prior = gate.previous
     if not gate.is_relaunch:
         absent = [name for name in code.config if gate.facts.config.get(name) == NOT_THERE]
         if absent or (code.config and not gate.facts.config):
@@ -110,8 +110,8 @@ def l14(gate: Gate) -> GateFinding:
         fix = "ask the DRI: without the instance before nothing shows that this one is the same"
         return unanswered("L14", "configuration", "the instance before is unknown", fix)
     differing = differences(
-        launched(prior.contract, prior.plan, prior.config),
-        launched(gate.contract, gate.plan, gate.facts.config),
+        training_values(prior.contract, prior.plan, prior.config),
+        training_values(gate.contract, gate.plan, gate.facts.config),
     )
     if not prior.config or not gate.facts.config:
         differing = {k: v for k, v in differing.items() if not k.startswith("config.")}
@@ -130,12 +130,12 @@ def _ruled(key: str, gate: Gate) -> str:
     """Return the subject of a difference; empty if it cannot change training."""
     if key == "plan.git_sha" and gate.fix == gate.plan.git_sha:
         return ""  # Its files were judged one by one when the fix was reported (R5).
-    return about(key, gate.contract)
+    return subject_of_key(key, gate.contract)
 
 
 def _judged(
     gate: Gate,
-    prior: Prior,
+    prior: PreviousLaunch,
     material: Mapping[str, tuple[str, str]],
     differing: Mapping[str, tuple[str, str]],
 ) -> GateFinding:
@@ -157,7 +157,7 @@ def _judged(
 
 
 def _same(gate: Gate, before: str, differing: Mapping[str, tuple[str, str]]) -> GateFinding:
-    if gate.contract.code.config and gate.prior is not None and not gate.prior.config:
+    if gate.contract.code.config and gate.previous is not None and not gate.previous.config:
         says = f"the configuration of {before} was not kept; command and environment are the same"
         fix = "nothing, where the commit is the same; from here on it is kept"
         return missing(gate, "L14", "configuration", says, fix)
@@ -167,7 +167,9 @@ def _same(gate: Gate, before: str, differing: Mapping[str, tuple[str, str]]) -> 
     return passed("L14", "configuration", f"the same as {before}")
 
 
-def launched(contract: Contract, plan: LaunchPlan, config: Mapping[str, str]) -> dict[str, str]:
+def training_values(
+    contract: Contract, plan: LaunchPlan, config: Mapping[str, str]
+) -> dict[str, str]:
     """Return all values that define an instance's training: dotted key to value."""
     said = {f"option.{name}": value for name, value in options_of(plan.base_command).items()}
     said |= {f"env.{name}": value for name, value in plan.env.items()}
@@ -193,7 +195,7 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def about(key: str, contract: Contract) -> str:
+def subject_of_key(key: str, contract: Contract) -> str:
     """Return the subject of a differing key; empty if it cannot change training.
 
     The contract's own lists come first. An unknown key is material: a change not known to be
@@ -228,7 +230,7 @@ def _matches(names: Iterable[str], globs: Iterable[str]) -> bool:
 
 def _change_line(material: Mapping[str, tuple[str, str]], contract: Contract) -> str:
     shown = [
-        f"{key} ({about(key, contract)}) {old[:60]} -> {new[:60]}"
+        f"{key} ({subject_of_key(key, contract)}) {old[:60]} -> {new[:60]}"
         for key, (old, new) in list(material.items())[:_SHOWN_MAX]
     ]
     more = len(material) - len(shown)

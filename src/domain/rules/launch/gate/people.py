@@ -5,7 +5,6 @@ from watchkeeper.domain.rules.launch.gate.base import (
     UNKNOWN_SOURCE,
     Gate,
     LaunchRule,
-    asked,
     blocked,
     covering_approval,
     has_answered,
@@ -13,6 +12,7 @@ from watchkeeper.domain.rules.launch.gate.base import (
     is_allowed,
     missing,
     passed,
+    source_reading_of,
     unanswered,
     warned,
 )
@@ -60,7 +60,7 @@ def l9(gate: Gate) -> GateFinding:
 
 def _unable(gate: Gate, dri: str) -> GateFinding | None:
     """Judge whether this home lists the DRI as a human; none if it does, or was not queried."""
-    launcher, reading = gate.launcher, asked(gate, HOME)
+    launcher, reading = gate.launcher, source_reading_of(gate, HOME)
     if launcher is not None and launcher.principal == dri and launcher.kind == "human":
         return None
     if reading is None:
@@ -130,7 +130,7 @@ def l13(gate: Gate) -> GateFinding:
 
 def _kept(gate: Gate, holder: str) -> GateFinding:
     """Judge whether the built-in loop runs in this home, if it must hold the watch."""
-    reading = asked(gate, HOME)
+    reading = source_reading_of(gate, HOME)
     if holder != SERVICE or reading is None:
         return passed("L13", "watch", f"held by {holder}")
     if gate.facts.home is None:

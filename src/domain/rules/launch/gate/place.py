@@ -8,11 +8,11 @@ from watchkeeper.domain.rules.launch.gate.base import (
     UNKNOWN_SOURCE,
     Gate,
     LaunchRule,
-    asked,
     blocked,
     inferred,
     missing,
     passed,
+    source_reading_of,
     unanswered,
     unknown_source,
     warned,
@@ -250,7 +250,7 @@ def _elsewhere(gate: Gate, wanted: str, step: str) -> GateFinding | None:
 def l10(gate: Gate) -> GateFinding:
     """L10: type, slice or node count and topology of the machines are known."""
     part, has = gate.contract.hardware, gate.facts.hardware
-    reading = asked(gate, HARDWARE)
+    reading = source_reading_of(gate, HARDWARE)
     if reading is not None and has is None:
         says = f"{UNKNOWN_SOURCE}: {reading.reason}"
         return missing(gate, "L10", "hardware", says, TRY_AGAIN)

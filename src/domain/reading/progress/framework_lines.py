@@ -61,7 +61,7 @@ BLOCKS = ("composer", "olmo")
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class FrameworkLine:
     """What such a line says; a field is `None` if the line lacks it.
 
     Attributes:
@@ -89,22 +89,22 @@ class Printed:
     maximum_exact: bool = False
 
 
-def own_form(text: str) -> Printed | None:
+def framework_line(text: str) -> FrameworkLine | None:
     """Return what a line of one of these forms says; `None` for any other line."""
     # Looking for plain words first costs a tenth of what the patterns cost.
     if "it [" in text and (bar := open_bar(text)) and _TRAINS.match(bar.what):
         loss, slack = loss_of(text, bar.end)
         rate = rate_of(text, bar.end)
         shown = (bar.step, None, loss, slack, rate, None, bar.uncertainty)
-        return Printed("tqdm", "training", *shown)
+        return FrameworkLine("tqdm", "training", *shown)
     if "|Loss: " in text and (found := _TORCHTUNE.search(text)):
-        if evaluates(text[: found.start("epoch")]):
-            return Printed("torchtune", "evaluation")
+        if is_evaluation(text[: found.start("epoch")]):
+            return FrameworkLine("torchtune", "evaluation")
         # The bar behind it is of the epoch; the count before it is of the run.
         return _counted("torchtune", found, rate_of(text, found.end()))
     if " loss train: " in text and (found := _LITGPT.search(text)):
-        if evaluates(text[: found.start()]):
-            return Printed("litgpt", "evaluation")
+        if is_evaluation(text[: found.start()]):
+            return FrameworkLine("litgpt", "evaluation")
         # `iter` counts micro-batches; its checkpoints are named by `step`.
         return _counted("litgpt", found, None)
     if (text.startswith("[") or "logging_writer.py:" in text) and (written := _clu(text)):
@@ -112,14 +112,14 @@ def own_form(text: str) -> Printed | None:
     if "steps/s, " in text and (found := _CLU_NOTES.search(text)):
         rate = rate_of(text, max(found.start() - 9, 0))
         step, top = int(found["step"]), int(found["maximum"])
-        return Printed("clu", step=step, maximum=top, rate=rate, maximum_exact=True)
+        return FrameworkLine("clu", step=step, maximum=top, rate=rate, maximum_exact=True)
     if "Training: step " in text and (found := _T5X.search(text)):
-        return Printed("t5x", step=int(found["step"]))
+        return FrameworkLine("t5x", step=int(found["step"]))
     return _of_block(text.rstrip()) if "rain" in text else None
 
 
-def _counted(name: str, found: re.Match[str], rate: float | None) -> Printed:
-    return Printed(
+def _counted(name: str, found: re.Match[str], rate: float | None) -> FrameworkLine:
+    return FrameworkLine(
         format=name,
         step=int(found["step"]),
         loss=number_of(found["loss"]),
@@ -129,7 +129,7 @@ def _counted(name: str, found: re.Match[str], rate: float | None) -> Printed:
     )
 
 
-def _clu(text: str) -> Printed | None:
+def _clu(text: str) -> FrameworkLine | None:
     found = _CLU.search(text)
     if found is None:
         return None
@@ -139,25 +139,25 @@ def _clu(text: str) -> Printed | None:
         # A number in brackets may be a rank's, unless what follows is surely a loop's.
         return None
     if _HELD_BACK.match(found["of"] or "") or (loss is None and _HELD_BACK.search(found["values"])):
-        return Printed("clu", "evaluation")
+        return FrameworkLine("clu", "evaluation")
     pace = float(rate["value"]) if rate is not None else None
-    return Printed("clu", step=int(found["step"]), loss=loss, slack=slack, rate=pace)
+    return FrameworkLine("clu", step=int(found["step"]), loss=loss, slack=slack, rate=pace)
 
 
-def evaluates(before: str) -> bool:
+def is_evaluation(before: str) -> bool:
     """Return whether the text before a line's numbers shows an evaluation.
 
-    >>> evaluates("INFO eval "), evaluates("[validation] "), evaluates("/jobs/eval "), evaluates("")
-    (True, True, False, False)
+    >>> [is_evaluation(one) for one in ("INFO eval ", "[validation] ", "/jobs/eval ", "")]
+    [True, True, False, False]
     """
     return _EVALUATES.search(before) is not None
 
 
-def _of_block(text: str) -> Printed | None:
+def _of_block(text: str) -> FrameworkLine | None:
     if "Train time/batch:" in text and (found := _COMPOSER_STEP.search(text)):
-        evaluated = evaluates(text[: found.start()])
+        evaluated = is_evaluation(text[: found.start()])
         step = None if evaluated else int(found["step"])
-        return Printed("composer", "evaluation" if evaluated else "training", step)
+        return FrameworkLine("composer", "evaluation" if evaluated else "training", step)
     if "Train loss/train/total:" in text and (found := _COMPOSER_LOSS.search(text)):
         return _loss_alone("composer", found)
     if "train/C" in text and (found := _OLMO_LOSS.search(text)):
@@ -165,7 +165,7 @@ def _of_block(text: str) -> Printed | None:
     return None
 
 
-def _loss_alone(name: str, found: re.Match[str]) -> Printed:
-    if evaluates(found.string[: found.start()]):
-        return Printed(name, "evaluation")
-    return Printed(name, loss=number_of(found["loss"]), slack=slack_of(found["loss"]))
+def _loss_alone(name: str, found: re.Match[str]) -> FrameworkLine:
+    if is_evaluation(found.string[: found.start()]):
+        return FrameworkLine(name, "evaluation")
+    return FrameworkLine(name, loss=number_of(found["loss"]), slack=slack_of(found["loss"]))

@@ -3,7 +3,7 @@
 It is the decision on the end, or on the open findings.
 """
 
-from watchkeeper.domain.rules.after_check import is_over
+from watchkeeper.domain.rules.after_check import ended_badly
 from watchkeeper.domain.rules.ends.live import answer_to
 from watchkeeper.domain.rules.ends.success import verify_success
 from watchkeeper.domain.rules.health.capacity import other_writers
@@ -16,7 +16,7 @@ from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.observation.observation import source_reading
 
 
-def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
+def decision_in_force(run: Run, check: CheckRecorded) -> DecisionMade | None:
     """Return the decision that is still in force; none if nothing is open.
 
     A live run may have several findings: the most severe counts, of equals the first.
@@ -39,7 +39,7 @@ def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
 
 def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
     """Say why a decided relaunch waits; empty if it may be carried out."""
-    if not is_over(check):
+    if not ended_badly(check):
         return f"the orchestrator does not say now that {decided.instance} is over: {check.because}"
     writers = other_writers(run, run.instances[-1], check)
     named = ", ".join(one.job for one in writers)

@@ -21,7 +21,7 @@ class _Known(NamedTuple):
     came_at: datetime | None
 
 
-def own_retries(run: Run, check: CheckRecorded) -> tuple[Retried, ...]:
+def orchestrator_retries(run: Run, check: CheckRecorded) -> tuple[Retried, ...]:
     """Return the tries of the newest instance that failed and were followed by another."""
     before = run.watch.last_check.at if run.watch.last_check is not None else None
     newest = run.instances[-1]

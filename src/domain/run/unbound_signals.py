@@ -27,7 +27,7 @@ REPLAYED_AWAY = frozenset({"recorded", "known", "kept", "counted", "late"})
 
 
 @dataclass(frozen=True, slots=True)
-class SignalBox:
+class UnboundSignals:
     """What is in the box, folded from its stream.
 
     Attributes:
@@ -51,7 +51,7 @@ def signal_name(signal: Signal) -> str:
     return f"{signal.source}/{signal.key}"
 
 
-def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
+def evolve_unbound(box: UnboundSignals, events: Iterable[Event]) -> UnboundSignals:
     """Apply events of the stream in order, in one pass, since a box may hold very much."""
     version, quarantined_total, heard = box.version, box.quarantined_total, box.heard
     kept, quarantined = dict(box.kept), dict(box.quarantined)
@@ -77,4 +77,4 @@ def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
                     quarantined.pop(name, None)
             case _:
                 pass
-    return SignalBox(version, kept, quarantined, quarantined_total, heard)
+    return UnboundSignals(version, kept, quarantined, quarantined_total, heard)

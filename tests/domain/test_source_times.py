@@ -7,7 +7,7 @@ import pytest
 
 from tests.domain.samples import START, checkpoint, job, listing, tracker
 from tests.every_row import every_row
-from watchkeeper.domain.reading.own_clocks import own_clock
+from watchkeeper.domain.reading.source_times import newest_time
 from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.observation.sources import (
     AttemptFacts,
@@ -60,7 +60,7 @@ def tried(**times: Any) -> AttemptFacts:
     ],
 )
 def test_the_newest_time_that_an_answer_gives(answer: object, clock: datetime | None) -> None:
-    assert own_clock(answer) == clock
+    assert newest_time(answer) == clock
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_the_newest_time_that_an_answer_gives(answer: object, clock: datetime | 
     ],
 )
 def test_of_the_output_a_line_that_begins_with_a_time_and_its_zone(line: str, said: str) -> None:
-    found = own_clock((line,))
+    found = newest_time((line,))
     assert (found.isoformat() if found is not None else "") == said
 
 
 def test_of_the_output_the_newest_such_line_counts() -> None:
     lines = ("2026-11-18T17:30:00Z a", "2026-11-18T17:31:00Z b", "  File x", "2026-99-18T17:31:00Z")
-    assert own_clock(lines) == datetime(2026, 11, 18, 17, 31, tzinfo=UTC)
+    assert newest_time(lines) == datetime(2026, 11, 18, 17, 31, tzinfo=UTC)

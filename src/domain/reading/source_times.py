@@ -25,10 +25,10 @@ _STAMP = re.compile(
 """A time with its zone, at the start of a line: without a zone its meaning is unknown."""
 
 
-def own_clock(answer: Any) -> datetime | None:
+def newest_time(answer: Any) -> datetime | None:
     """Return the newest time in a source's answer, or `None`.
 
-    >>> own_clock(("2026-11-18T17:30:00Z step 7", "no time")).isoformat()
+    >>> newest_time(("2026-11-18T17:30:00Z step 7", "no time")).isoformat()
     '2026-11-18T17:30:00+00:00'
     """
     match answer:

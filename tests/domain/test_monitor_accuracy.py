@@ -15,9 +15,9 @@ from watchkeeper.domain.run.evolve.monitor_accuracy import counted, revised
 from watchkeeper.domain.run.health import UNACCOUNTED, FindingCleared, FindingOpened, FindingRaised
 from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
 from watchkeeper.domain.run.monitor_accuracy import (
+    ALERTING,
     CLEARED_ITSELF,
     DUE_BEFORE,
-    TELLING,
     MonitorAccuracy,
 )
 from watchkeeper.domain.values.basic import JobState
@@ -86,7 +86,7 @@ def test_an_end_by_numbers_without_an_alert_before_it_was_missed() -> None:
 
 @pytest.mark.parametrize("cause", DUE_BEFORE)
 def test_an_alarm_counts_only_for_a_cause_that_it_tells_of(cause: str) -> None:
-    for kind in TELLING | {"rollback_coverage", "tracker_identity"}:
+    for kind in ALERTING | {"rollback_coverage", "tracker_identity"}:
         opened = FindingOpened(
             kind=kind, rule="H5", severity=Severity.ALERT, summary="s", evidence=()
         )

@@ -10,7 +10,7 @@ from watchkeeper.domain.reading.triage.attempt_evidence import (
     attempt_fingerprint,
     attempt_line,
     first_failed,
-    lost_by,
+    lost_machine_cause,
 )
 from watchkeeper.domain.rules.ends.case import Case, answer
 from watchkeeper.domain.run.ends import Action, DecisionMade
@@ -27,7 +27,7 @@ _CITED_MAX = 4
 """Most failed tries that a decision cites, newest last."""
 
 
-class Repeats(NamedTuple):
+class RepeatedTries(NamedTuple):
     """Why repeated failures inside a job need a person.
 
     Attributes:
@@ -53,7 +53,7 @@ def charged_tries(run: Run, now: datetime) -> list[Tried]:
     return charged
 
 
-def repeats_at_end(case: Case) -> Repeats | None:
+def repeats_at_end(case: Case) -> RepeatedTries | None:
     """R2: return why the try that ended a job repeats an earlier try of it."""
     first, instance = first_failed(case.check), case.run.instances[-1]
     if first is None:
@@ -65,7 +65,7 @@ def repeats_at_end(case: Case) -> Repeats | None:
     return _same_again(case.run, (*known, last))
 
 
-def ask_at_end(case: Case, repeats: Repeats) -> DecisionMade:
+def ask_at_end(case: Case, repeats: RepeatedTries) -> DecisionMade:
     """Return the question about an end that follows failures inside the job."""
     return answer(case, Action.ESCALATE, repeats.rule, repeats.because, *repeats.evidence)
 
@@ -124,7 +124,7 @@ def retried(
 _RULES = ("R2", "R3")
 
 
-def _same_again(run: Run, tries: tuple[Tried, ...]) -> Repeats | None:
+def _same_again(run: Run, tries: tuple[Tried, ...]) -> RepeatedTries | None:
     """R2: return why the newest try repeats an earlier one, with no checkpoint between them."""
     for earlier in reversed(tries[:-1]):
         last = tries[-1]
@@ -137,11 +137,11 @@ def _same_again(run: Run, tries: tuple[Tried, ...]) -> Repeats | None:
                 f"a try inside the job failed with {same} as the one at {since}, without a newer "
                 "complete checkpoint between them"
             )
-            return Repeats("R2", because, tuple(_line(one) for one in (earlier, last)))
+            return RepeatedTries("R2", because, tuple(_line(one) for one in (earlier, last)))
     return None
 
 
-def _too_many(run: Run, spent: int, now: datetime) -> Repeats | None:
+def _too_many(run: Run, spent: int, now: datetime) -> RepeatedTries | None:
     retries, tries = contract_of(run).retries, charged_tries(run, now)
     if not tries or len(tries) + spent < retries.budget:
         return None
@@ -150,7 +150,7 @@ def _too_many(run: Run, spent: int, now: datetime) -> Repeats | None:
         f"{render_duration(retries.window)}, besides {spent} charged restarts: the budget is "
         f"{retries.budget}"
     )
-    return Repeats("R3", because, tuple(_line(one) for one in tries[-_CITED_MAX:]))
+    return RepeatedTries("R3", because, tuple(_line(one) for one in tries[-_CITED_MAX:]))
 
 
 def _saved_between(run: Run, after: datetime | None, until: datetime) -> bool:
@@ -166,7 +166,7 @@ def _alike(earlier: Tried, last: Tried) -> str:
         if one.node and one.node == other.node:
             return f"the same node ({one.node})"
         # A lost machine always leaves the same text, so only the same machine is a repeat.
-        if not lost_by(one) and attempt_fingerprint(one) == attempt_fingerprint(other):
+        if not lost_machine_cause(one) and attempt_fingerprint(one) == attempt_fingerprint(other):
             return "the same fingerprint"
     if earlier.step is None or last.step is None:
         return ""
