@@ -190,10 +190,11 @@ def test_status_says_at_once_that_a_watch_was_killed(cli: Cli, home: Path) -> No
     with subprocess.Popen(words, stdout=subprocess.PIPE) as watch:
         assert watch.stdout is not None
         assert watch.stdout.readline() == b"held\n"
-        assert "no watch process" not in cli("status").out
+        assert "not watched" not in cli("status").out
         assert cli("status", "--json").json["watch_wrong"] == []
         watch.kill()
-    assert "watch: no watch process runs on this host: watchkeeper watch" in cli("status").out
+    needs = cli("status").out.partition("NEEDS YOU\n")[2]
+    assert needs.lstrip().startswith("3 runs are not watched: run-00003,")
     assert len(cli("status", "--json").json["watch_wrong"]) == 1
 
 

@@ -1,16 +1,19 @@
 """`status` as a process of its own: what it reads, what it imports, what it costs."""
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from bench.commands import LIMITS, WATCHKEEPER, fill, main
 from tests.stores import ON_FILE
+from watchkeeper.adapters.verified import FILE, Verified, written_result
 
 RUNS = 24
 
@@ -111,6 +114,12 @@ def test_a_status_reads_rows_and_no_events(home: Path, tmp_path: Path) -> None:
         rows.execute("CREATE TABLE status (run TEXT, part TEXT, row TEXT)")
         found = whole.execute("SELECT run, part, row FROM status").fetchall()
         rows.executemany("INSERT INTO status VALUES (?, ?, ?)", found)
+        # Rows are compared with the number of their run's newest event, and with nothing in it.
+        rows.execute("CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT)")
+        rows.execute("CREATE TABLE events (stream INTEGER, version INTEGER)")
+        for table, columns in (("streams", "id, name"), ("events", "stream, version")):
+            there = whole.execute(f"SELECT {columns} FROM {table}").fetchall()
+            rows.executemany(f"INSERT INTO {table} VALUES (?, ?)", there)
         rows.commit()
     assert {run for run, _, _ in found} == {f"run-{n:05}" for n in range(RUNS)}
     answers = [
@@ -128,6 +137,37 @@ def test_a_status_reads_rows_and_no_events(home: Path, tmp_path: Path) -> None:
         del whole[name], bare_[name]
     assert whole == bare_
     assert len(whole["runs"]) == RUNS
+
+
+def test_a_ledger_that_failed_its_verification_is_shown_first_and_fails_status(
+    home: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "home"
+    shutil.copytree(home, place)
+
+    def status() -> tuple[int, str]:
+        words = [sys.executable, "-c", FROZEN, "status", "--home", str(place)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout
+
+    assert "LEDGER  never verified: watchkeeper verify" in status()[1]
+    noon = datetime(2026, 11, 21, 9, tzinfo=UTC)
+    for code, problem in ((0, ""), (1, "event 7 was changed")):
+        (place / FILE).write_bytes(written_result(Verified(noon, code, 20, problem)))
+        told, text = status()
+        assert told == code
+        assert (f"the ledger failed its verification: {problem}" in text) is bool(problem)
+    assert text.partition("NEEDS YOU\n")[2].lstrip().startswith("since 09:00 UTC: the ledger")
+    assert "      -> watchkeeper verify  # find the damage" in text.splitlines()
+    (place / FILE).unlink()
+    with closing(sqlite3.connect(place / "ledger.db")) as ledger:
+        row = json.loads(ledger.execute("SELECT row FROM status LIMIT 1").fetchone()[0])
+        old = json.dumps({**row, "version": row["version"] - 1})
+        ledger.execute("UPDATE status SET row = ? WHERE run = ?", (old, "run-00000"))
+        ledger.commit()
+    told, text = status()
+    assert told == 1
+    assert "rows of status differ from the ledger: run-00000 at event" in text
 
 
 def test_the_bench_says_what_each_command_costs(capsys: pytest.CaptureFixture[str]) -> None:

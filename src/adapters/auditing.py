@@ -76,6 +76,7 @@ def audit_home(
         report.runs += found.runs
         report.events += found.events
         report.redactions += found.redactions
+        report.witnessed += found.witnessed
     audit_rest(store, rows, slugs, report)
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 from watchkeeper.adapters import watched
 from watchkeeper.adapters.ledger_gone import no_home, no_marker
 from watchkeeper.adapters.listening import FILE as SIGNALS_FILE
+from watchkeeper.adapters.verified import FILE as VERIFIED_FILE
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.contract.git_names import path_problem
 from watchkeeper.ports.sources import Unavailable
@@ -143,6 +144,10 @@ class Home:
     def write_signals(self, content: bytes) -> None:
         """Write how the sources of signals do, for `status` and `doctor`."""
         _write_whole(self.path / SIGNALS_FILE, content)
+
+    def write_verified(self, content: bytes) -> None:
+        """Write the result of a verification, for `status` and `doctor`."""
+        _write_whole(self.path / VERIFIED_FILE, content)
 
     def write_state(self, run: Run) -> None:
         """Write a run's `monitoring_state.json` for scripts that read it."""

@@ -49,7 +49,7 @@ def test_status_says_buffered_and_calls_nothing_silent() -> None:
     history = buffering("1.10k", "1.20k")
     assert status_row(history.run)["sources"]["tracker"] == "unavailable (buffered)"
     seen = shown(history)
-    assert "tracker unavailable (buffered)" in render_run(seen.runs[0], history.now)
+    assert " sources     all fresh or buffered\n" in render_run(seen.runs[0], history.now)
     assert "SOURCES" not in render_fleet(seen, history.now)
     whole = render_fleet(seen, history.now, everything=True)
     assert "SOURCES  all answer or buffer." in whole

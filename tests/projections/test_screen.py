@@ -22,7 +22,7 @@ from tests.projections.tales import (
     seal_facts,
     trained,
 )
-from watchkeeper.domain.rules.operator.commands import AnswerQuestion
+from watchkeeper.domain.rules.operator.commands import AnswerQuestion, Stop
 from watchkeeper.domain.rules.seal.commands import VerifySeal
 from watchkeeper.domain.rules.watch.commands import HandOver
 from watchkeeper.domain.run.effects import EffectFailed
@@ -152,6 +152,7 @@ def test_a_question_of_a_living_run_offers_no_relaunch() -> None:
     assert one(trained().now, TALES["alarmed"]().run).needs[0].do == (
         "watchkeeper ack r q-1",
         'watchkeeper answer r q-1 leave --note "..."',
+        'watchkeeper stop grug-moe-1e23-ep8 --reason "..."',
     )
 
 
@@ -212,6 +213,35 @@ def test_a_run_with_nothing_due_is_never_stale(name: str) -> None:
     assert not one(history.now + 100 * CADENCE, history.run).monitor_stale
 
 
+# --- Nobody watches ------------------------------------------------------------------------------
+
+
+def test_what_no_process_watches_needs_someone_at_once_with_the_acts_that_wait() -> None:
+    history = trained()
+    history.tell(Stop(now=history.now, actor=DRI, reason="enough was learned"))
+    stopping = history.run
+    rows = [row_of("a", stopping), row_of("b", trained().run), row_of("c", TALES["sealed"]().run)]
+    view = fleet(rows, history.now, lambda _: True)
+    assert [v.run for v in view.needing] == ["a", "b"]
+    assert (
+        "not carried out: the stop asked by dri: enough was learned" in view.runs[0].needs[0].says
+    )
+    text = render_fleet(view, history.now, 200)
+    [says] = [line for line in text.splitlines() if "2 runs are not watched: a, b;" in line]
+    assert "a not carried out: the stop asked by dri: enough was learned" in says
+    assert text.count("-> watchkeeper watch  # start a watch") == 1
+    assert not fleet(rows, history.now).needing
+
+
+def test_a_success_that_lacks_artefacts_needs_someone_though_it_seals_itself() -> None:
+    row = {**status_row(finished().run), "seals_itself": True, "seal_missing": []}
+    lack = {"rule": "H11", "kind": "lacks", "severity": "alert", "summary": "no final checkpoint"}
+    now = finished().now
+    for findings, kinds in (([], []), ([lack], ["seal"])):
+        stored = Stored("r", "run", json.dumps({**row, "findings": findings}))
+        assert [need.kind for need in fleet([stored], now).runs[0].needs] == kinds
+
+
 # --- Rows that cannot be read --------------------------------------------------------------------
 
 
@@ -249,9 +279,9 @@ def test_the_fleet_reads_as_it_should() -> None:
         "      WANDB_API_KEY. First: export WANDB_API_KEY where the watch runs, or here without a "
         "watch. Then",
         "      relaunch, or leave it? (R19)",
-        "      -> watchkeeper ack grug q-1",
-        '      -> watchkeeper answer grug q-1 relaunch --note "..."',
-        '      -> watchkeeper answer grug q-1 leave --note "..."',
+        "      -> watchkeeper ack grug q-1                           # look into it",
+        '      -> watchkeeper answer grug q-1 relaunch --note "..."  # start it again',
+        '      -> watchkeeper answer grug q-1 leave --note "..."     # change nothing now',
         "",
         "RUNNING   phase    progress    eta  newest ckpt  checked    note",
         "  delphi  running  ~1310/2000  -    step-1250    1 min ago",
@@ -301,8 +331,21 @@ def test_one_run_is_shown_with_what_to_do() -> None:
     history = TALES["answered"]()
     text = render_run(one(history.now + MINUTE, history.run), history.now + MINUTE)
     assert text.startswith("r   hero   interrupted since 18:51 UTC (22 min)\n")
-    assert "\n decided     escalate (R10): step-1000, which was decided on" in text
+    order = ["happened", "NEEDS YOU", "-> watchkeeper ack", "DETAILS", "progress", "more"]
+    assert [text.index(word) for word in order] == sorted(text.index(word) for word in order)
     assert '      -> watchkeeper answer r q-2 relaunch --note "..."' in text
+
+
+def test_one_run_shows_its_numbers_its_links_and_who_ended_it_in_their_words() -> None:
+    history = TALES["spoken"]()
+    row = {**status_row(history.run), "loss": "2.5", "tokens_s": "31k", "error": "OSError: x"}
+    stored = Stored("r", "run", json.dumps({**row, "progress": "~60/2000"}))
+    text = render_run(fleet([stored], history.now).runs[0], history.now)
+    assert " ended by    dri: enough was learned\n" in text
+    assert " last error  OSError: x\n" in text
+    assert " progress    ~60/2000, loss 2.5, 31k tokens/s, health" in text
+    assert all(f"\n {name}" in text for name in ("issue ", "logbook ", "tracker "))
+    assert text.endswith(" more        watchkeeper why r, watchkeeper logs r --errors")
 
 
 def test_a_logbook_that_lags_behind_says_by_how_much() -> None:
@@ -314,7 +357,7 @@ def test_a_logbook_that_lags_behind_says_by_how_much() -> None:
         row = {**effects, "pushed_version": pushed, "pushed_commit": "4be1c09f" * 5}
         rows = [row_of("r", history.run), Stored("r", "effects", json.dumps(row))]
         text = render_run(fleet(rows, history.now).runs[0], history.now)
-        assert f" logbook     {says}" in text
+        assert f" pushed      {says}" in text
 
 
 def test_programs_get_every_row_with_what_was_judged_at_reading() -> None:

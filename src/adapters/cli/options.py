@@ -1,11 +1,15 @@
 """Options that commands share, and output. Imports nothing heavy."""
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import click
+
+from watchkeeper.adapters.load import load
 
 HOME_DEFAULT = "~/.watchkeeper"
 
@@ -42,4 +46,20 @@ def actor_option(command: Callable[Parameters, Returned]) -> Callable[Parameters
 
 def say(as_json: bool, document: dict[str, Any], text: str) -> None:
     """Print a result for a program or for a person."""
-    click.echo(json.dumps(document, ensure_ascii=False) if as_json else text)
+    if as_json:
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    show(text)
+
+
+def show(text: str) -> None:
+    """Print a screen: styled at a terminal, plain in a pipe."""
+    if sys.stdout.isatty():
+        load("cli.terminal", "show_styled")(text)
+        return
+    click.echo(text)
+
+
+def screen_width() -> int:
+    """Return the columns of the terminal, or of `COLUMNS`; 100 in a pipe."""
+    return shutil.get_terminal_size((100, 24)).columns

@@ -20,6 +20,7 @@ from watchkeeper.adapters.processes import ProcessLost, cores
 from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger, read_at_rest
 from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.adapters.store.verify import verify_ledger
+from watchkeeper.adapters.verified import Verified, written_result
 from watchkeeper.adapters.views_copy import readable
 from watchkeeper.adapters.views_file import FILE, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile
@@ -121,8 +122,8 @@ def verify(offline: bool, jobs: int | None, home: Path, as_json: bool) -> None:
     place = open_home(home)
     started = clock.Timer()
     report = Report()
-    _verify_ledger(place, report, jobs or cores(), offline=offline, quiet=as_json)
-    check_evidence(_kept(place), report)
+    checked = _verify_ledger(place, report, jobs or cores(), offline=offline, quiet=as_json)
+    checked.append(f"{count(_check_evidence(place, report), 'evidence file')} and their digests")
     problems, unchecked, notes = (
         [sentence_of(one) for one in some]
         for some in (report.problems, report.unchecked, report.notes)
@@ -137,20 +138,49 @@ def verify(offline: bool, jobs: int | None, home: Path, as_json: bool) -> None:
         "notes": notes,
         "elapsed_s": round(started.elapsed().total_seconds(), 3),
     }
+    _store_result(place, report, [*problems, *unchecked])
     verdict = {0: "intact", 1: "BROKEN", 2: "cannot tell"}[report.exit_code]
     lines = [f"{verdict}: {count(report.runs, 'run')}, {count(report.events, 'event')}"]
     lines += [f"  broken     {problem}" for problem in problems]
+    lines += [f"  checked    {what}" for what in checked]
     lines += [f"  unchecked  {reason}" for reason in unchecked]
     lines += [f"  note       {note}" for note in notes]
     if offline:
         lines.append("  note       remotes were not compared (--offline)")
+    elif report.exit_code == 0:
+        pushed = count(report.witnessed, "run")
+        lines.append(f"  checked    logbooks and tags of {pushed} on the git remotes")
     say(as_json, document, "\n".join(lines))
     if report.exit_code:
         leave_quietly(report.exit_code)
 
 
-def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quiet: bool) -> None:
-    """Verify the ledger's bytes, and then its content if the bytes are intact."""
+def _store_result(home: Home, report: Report, found: list[str]) -> None:
+    """Keep the result for `status`; a read-only home keeps none."""
+    first = found[0] if found else ""
+    result = Verified(clock.now(), report.exit_code, report.events, first)
+    try:
+        home.write_verified(written_result(result))
+    except OSError as error:
+        click.echo(f"the result is not kept for `status`: {error}", err=True)
+
+
+def _check_evidence(home: Home, report: Report) -> int:
+    """Compare the kept observations with their digests, and return how many there are."""
+    kept = list(_kept(home))
+    check_evidence(kept, report)
+    return len(kept)
+
+
+def _verify_ledger(
+    home: Home, report: Report, jobs: int, *, offline: bool, quiet: bool
+) -> list[str]:
+    """Verify the ledger's bytes, and then its content if the bytes are intact.
+
+    Returns:
+        What was verified, one line each.
+    """
+    said: list[str] = []
     chosen = store_of(home)
     without: Counter[str] = Counter()
     try:
@@ -159,7 +189,10 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
             checked = verify_ledger(chosen, home.ledger, Jobs(jobs, reported=show, fewer=fewer))
     except ProcessLost as error:
         report.unchecked.append(Problem(Kind.STORE, detail=str(error)))
-        return
+        return said
+    whole = "every byte of the file, " if checked.whole_file else ""
+    events, streams = count(checked.events, "event"), count(checked.streams, "stream")
+    said.append(f"{whole}the hash chain of {events} in {streams}")
     report.problems += [Problem(Kind.STORE, detail=problem.message) for problem in checked.problems]
     if not report.problems:
         try:
@@ -173,7 +206,11 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
                         home, chosen, opened.store, report,
                         remotes=not offline, jobs=Jobs(jobs, reported=show, fewer=fewer),
                     )  # fmt: skip
+                rows = len(opened.store.status_rows())
+                said.append(f"{count(report.runs, 'history', 'histories')} folded again")
+                said.append(f"{count(rows, 'row')} of status against these histories")
                 _compare(home, opened, report, quiet=quiet)
+                said.append("the views that are built, against the ledger")
         except StoreFailure as error:
             # The bytes were found intact, so a failure to open them proves nothing.
             report.unchecked.append(Problem(Kind.STORE, detail=str(error)))
@@ -187,6 +224,7 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
         )
         for what, number in without.items()
     ]
+    return said
 
 
 def _compare(home: Home, opened: OpenLedger, report: Report, *, quiet: bool) -> None:

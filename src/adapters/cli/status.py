@@ -1,9 +1,9 @@
 """`status`: who needs someone. Fast: one row per run, no client imported."""
 
 import json
-import shutil
 import socket
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
@@ -16,15 +16,19 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.deliveries import late_deliveries
 from watchkeeper.adapters.cli.lagging import report_of_home
 from watchkeeper.adapters.cli.locking import locked_of_home
+from watchkeeper.adapters.cli.options import screen_width, show
 from watchkeeper.adapters.cli.remote import ServerSaid, server_option
 from watchkeeper.adapters.cli.storing import store_named
 from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.ledger_gone import no_home, no_ledger
 from watchkeeper.adapters.listening import read_reported, sentence
 from watchkeeper.adapters.load import load
+from watchkeeper.adapters.verified import Verified, read_verified, verified_words, written_result
 from watchkeeper.adapters.watched import is_watched
 from watchkeeper.ports.event_store import StatusRow, StoreFailure
+from watchkeeper.projections.status.fleet import Need
 from watchkeeper.projections.status.limits import long_histories
+from watchkeeper.projections.status.rows import RunRow
 from watchkeeper.projections.status.screen import (
     Fleet,
     document,
@@ -39,11 +43,12 @@ _BUSY_S = 5.0
 
 
 class Row(NamedTuple):
-    """One stored row, as the store's `status_rows` returns it."""
+    """One stored row; `head` is the newest event of its run, if it was read with the row."""
 
     run: str
     part: str
     row: str
+    head: int | None = None
 
 
 @click.command()
@@ -66,8 +71,10 @@ def status(
     """Show all runs, or one RUN in detail. Runs that need attention come first."""
     rows = _asked(server, run, as_json) if server else _read(home, run, as_json)
     now = clock.now().astimezone()
-    seen = fleet(rows, now)
-    width = shutil.get_terminal_size((100, 24)).columns
+    seen = fleet(rows, now, _unwatched(home, server))
+    width = screen_width()
+    verified = None if server else read_verified(home.expanduser())
+    wrong = _ledger_needs(seen, rows, verified)
     if run is None:
         # A server reports its targets in its /healthz. The files of a local home are not its own.
         late = [] if server else late_deliveries(home, now)
@@ -78,13 +85,14 @@ def status(
             answer = {**document(seen), "publishing_late": late, "signals": signals}
             answer |= {"views": views, "views_wrong": behind}
             answer["ledger_wrong"] = _ledger_wrong(seen, home, server)
-            answer["watch_wrong"] = _no_watch(seen, home, server)
+            answer["watch_wrong"] = _no_watch(seen)
+            answer["verified"] = json.loads(written_result(verified)) if verified else None
+            answer["rows_wrong"] = [need.says for need in wrong]
             answer["long_histories"] = [says for _, says in long_histories(seen.runs)]
             click.echo(json.dumps(answer, ensure_ascii=False))
-            return
-        click.echo(render_fleet(seen, now, width, everything=everything))
-        for says in _no_watch(seen, home, server):
-            click.echo(f"watch: {says}")
+            _end(wrong)
+        words = "" if server else verified_words(verified, now)
+        show(render_fleet(seen, now, width, everything=everything, home=wrong, verified=words))
         for says in _ledger_wrong(seen, home, server):
             click.echo(f"ledger: {says}")
         for says in late:
@@ -96,14 +104,38 @@ def status(
         for well, says, _ in sources:
             if everything or not well:
                 click.echo(f"signals: {says}")
-        return
+        _end(wrong)
     view = next((view for view in seen.runs if view.run == run), None)
     if view is None:
         _leave(as_json, _unknown(run, [] if server else _read(home, None, as_json)), 3)
-    detail = json.dumps(run_document(view), ensure_ascii=False)
-    click.echo(detail if as_json else render_run(view, now, width))
-    for says in [] if as_json else _no_watch(seen, home, server):
-        click.echo(f"watch: {says}")
+    if as_json:
+        click.echo(json.dumps(run_document(view), ensure_ascii=False))
+        _end(wrong)
+    show(render_run(view, now, width, home=wrong))
+    _end(wrong)
+
+
+def _end(wrong: tuple[Need, ...]) -> NoReturn:
+    """End with 1 if the ledger is broken."""
+    raise click.exceptions.Exit(1 if wrong else 0)
+
+
+def _ledger_needs(seen: Fleet, rows: list[Row], verified: Verified | None) -> tuple[Need, ...]:
+    """Return what is wrong with the ledger: a failed verification, or rows of another event."""
+    needs: list[Need] = []
+    if verified is not None and verified.is_broken:
+        says = f"the ledger failed its verification: {verified.problem}"
+        needs.append(Need("unreadable", verified.at, says, ("watchkeeper verify",)))
+    heads = {row.run: row.head for row in rows if row.head is not None}
+    behind = [
+        f"{view.run} at event {view.row['version']} of {heads[view.run]}"
+        for view in seen.runs
+        if view.row is not None and heads.get(view.run, view.row["version"]) != view.row["version"]
+    ]
+    if behind:
+        says = f"rows of status differ from the ledger: {', '.join(behind)}"
+        needs.append(Need("unreadable", None, says, ("watchkeeper ledger rebuild status",)))
+    return tuple(needs)
 
 
 def _unknown(run: str, rows: list[Row]) -> str:
@@ -120,15 +152,24 @@ def _ledger_wrong(seen: Fleet, home: Path, server: str | None) -> list[str]:
     return [says] if says else []
 
 
-def _no_watch(seen: Fleet, home: Path, server: str | None) -> list[str]:
-    """Report at once that no watch runs here. A killed watch still holds its runs for a while."""
-    holders = [v.row["holder"] for v in seen.runs if v.row is not None and v.row["due"]]
-    if store_named(home):
-        # On a server's ledger, healthy watches of other hosts may hold runs.
-        holders = [one for one in holders if one.endswith(f"@{socket.gethostname()}")]
-    if server or not holders or is_watched(home.expanduser()):
-        return []
-    return ["no watch process runs on this host: watchkeeper watch"]
+def _unwatched(home: Path, server: str | None) -> Callable[[RunRow], bool]:
+    """Return a test whether no process watches a run.
+
+    On a server's ledger, healthy watches of other hosts may hold runs.
+    """
+    if server or is_watched(home.expanduser()):
+        return lambda _: False
+    if not store_named(home):
+        return lambda _: True
+    here = f"@{socket.gethostname()}"
+    return lambda row: row["holder"].endswith(here)
+
+
+def _no_watch(seen: Fleet) -> list[str]:
+    """Return the runs that no process watches, for programs."""
+    needs = [need for view in seen.runs for need in view.needs if need.kind == "monitor"]
+    alone = any(need.says.startswith("nobody watches it") for need in needs)
+    return ["no watch process runs on this host: watchkeeper watch"] if alone else []
 
 
 def _sources(home: Path, now: datetime) -> list[tuple[bool, str, dict[str, Any]]]:
@@ -196,7 +237,10 @@ def read_rows(ledger: Path, run: str | None = None) -> list[Row]:
     """
     uri = f"{ledger.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
-        asked = "SELECT run, part, row FROM status"
+        asked = (
+            "SELECT run, part, row, (SELECT max(version) FROM events WHERE stream = "
+            "(SELECT id FROM streams WHERE name = 'run/' || run)) FROM status"
+        )
         if run is None:
             return [Row(*found) for found in connection.execute(asked)]
         # The row without a run holds the live shape.

@@ -22,6 +22,7 @@ from watchkeeper.adapters.cli.options import actor_option, home_option, say
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
 from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.cli.second_reading import reader_of, second_reader_options
+from watchkeeper.adapters.cli.verifying import verified_daily
 from watchkeeper.adapters.cli.viewing import viewed
 from watchkeeper.adapters.home import HomeInUse, watch_lock
 from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
@@ -123,6 +124,7 @@ def watch(
         stack.enter_context(viewed(session))
         stack.enter_context(published(session, targets))
         stack.enter_context(listening(session, sources))
+        stack.enter_context(verified_daily(session))
         watcher.run(stop, idle if until_idle else None)
         say(as_json, *_ended(session, runs))
 

@@ -227,7 +227,7 @@ class OperatorState:
             one under the same path is another lineage's.
         ancestor: The run that it continues; `None` for an independent run.
         stop_requested: The instance whose end a human requested; empty for none.
-        stop_reason: Who requested the newest stop, who allowed it, and why.
+        stop_reason: Who requested the newest stop or ended the run, who allowed it, and why.
         given_up: The instance whose end a human requested while its state was unknown.
         stopped_at: The stopping point at which the watch once ended; it is not reached again.
     """

@@ -66,14 +66,21 @@ def numbers(facts: Facts, data: CheckRecorded) -> str:
     parts = ["no step seen"]
     if data.progress is not None:
         parts = [render_progress(data.progress.step, data.progress.uncertainty, final)]
-    loss = next((data.metrics[name] for name in _LOSS if name in data.metrics), None)
-    if loss is not None:
-        parts.append(f"loss {value(loss)}")
-    rate = next((data.metrics[name] for name in _THROUGHPUT if name in data.metrics), None)
-    if rate is not None:
-        parts.append(f"{human(rate)} tokens/s")
+    loss, rate = loss_of(data), tokens_rate_of(data)
+    parts += [f"loss {loss}"] if loss else []
+    parts += [f"{rate} tokens/s"] if rate else []
     newest = newest_checkpoint(facts, data)
     return ", ".join([*parts, f"newest checkpoint {newest}"] if newest else parts)
+
+
+def loss_of(data: CheckRecorded) -> str:
+    """Return the loss at a check; empty if no source shows one."""
+    return next((value(data.metrics[name]) for name in _LOSS if name in data.metrics), "")
+
+
+def tokens_rate_of(data: CheckRecorded) -> str:
+    """Return the tokens per second at a check; empty if no source shows them."""
+    return next((human(data.metrics[name]) for name in _THROUGHPUT if name in data.metrics), "")
 
 
 def newest_checkpoint(facts: Facts, data: CheckRecorded) -> str:

@@ -4,18 +4,15 @@ Standard library only: `status` must answer at once, also on a slow machine.
 """
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, cast
 
-from watchkeeper.projections.figures import count, elapsed, time_of
+from watchkeeper.projections.figures import elapsed, time_of
 from watchkeeper.projections.quoting import one_line
 from watchkeeper.projections.status.live_row import live_rows
-from watchkeeper.projections.status.monitor_accuracy import (
-    fleet_monitor_accuracy,
-    monitor_accuracy_document,
-)
 from watchkeeper.projections.status.rows import SHAPE, EffectsRow, OutboxRow, QuestionRow, RunRow
 
 _STALE_CADENCES = 2
@@ -28,6 +25,8 @@ _LATE_ATTEMPTS = 3
 """An effect is also late after this many failures: a single failure needs no attention."""
 
 _OVER = ("sealed", "stopped", "abandoned", "superseded")
+
+_COMMAND = re.compile(r"`(watchkeeper [^`…]+)`")
 
 
 class StoredRow(Protocol):
@@ -123,17 +122,22 @@ class Fleet:
         return tuple(v for v in self.runs if not v.needs and v.phase in _OVER)
 
 
-def fleet(rows: Iterable[StoredRow], now: datetime) -> Fleet:
+def fleet(
+    rows: Iterable[StoredRow],
+    now: datetime,
+    is_unwatched: Callable[[RunRow], bool] = lambda _: False,
+) -> Fleet:
     """Merge the rows of all runs and evaluate everything that depends on the current time.
 
     Args:
         rows: The stored rows, in any order.
         now: The current time, which decides what is late.
+        is_unwatched: Whether it is known that no process watches a run.
     """
     parts: dict[str, dict[str, str]] = {}
     for stored in live_rows(rows):
         parts.setdefault(stored.run, {})[stored.part] = stored.row
-    found = _linked([_view(run, found, now) for run, found in parts.items()])
+    found = _linked([_view(run, found, now, is_unwatched) for run, found in parts.items()])
     views = sorted(found, key=_order)
     delayed = [
         (view.run, says, late)
@@ -162,56 +166,22 @@ def _linked(views: list[View]) -> list[View]:
     return linked
 
 
-def document(seen: Fleet) -> dict[str, Any]:
-    """Return the fleet for programs: every row, with its current needs and states.
-
-    The monitor's own errors are added, summed over all runs, even if there are none.
-    """
-    return {
-        "checked_at": seen.checked_at.isoformat() if seen.checked_at is not None else None,
-        "runs": [run_document(view) for view in seen.runs],
-        "keeper": fleet_monitor_accuracy(view.row for view in seen.runs),
-    }
-
-
-def run_document(view: View) -> dict[str, Any]:
-    """Return one run for programs."""
-    needs = [
-        {
-            "kind": need.kind,
-            "since": need.since.isoformat() if need.since is not None else None,
-            "says": need.says,
-            "do": list(need.do),
-        }
-        for need in view.needs
-    ]
-    row: dict[str, Any] = dict(view.row) if view.row is not None else {}
-    if view.row is not None and (accuracy := monitor_accuracy_document(view.row)):
-        row["keeper"] = accuracy
-    return {
-        **row,
-        "run": view.run,
-        "phase": view.phase,
-        "monitor_stale": view.monitor_stale,
-        "needs": needs,
-        "lineage": list(view.lineage),
-        "effects": view.effects,
-    }
-
-
 def when(text: str | None) -> datetime | None:
     """Parse a time of a row."""
     return None if text is None else datetime.fromisoformat(text)
 
 
-def _view(run: str, parts: dict[str, str], now: datetime) -> View:
+def _view(
+    run: str, parts: dict[str, str], now: datetime, is_unwatched: Callable[[RunRow], bool]
+) -> View:
     row = _read(parts.get("run"))
     effects = _read(parts.get("effects"))
     if row is None:
         why = "its row of status cannot be read by this version of watchkeeper"
         return View(run, "unreadable", None, effects, False, (_unreadable(why),))
     stale = _stale(row, now)
-    needs = sorted(_needs(row, stale, now), key=lambda need: KINDS.index(need.kind))
+    found = [*_needs(row, now), *_watch_needs(row, stale, now, alone=is_unwatched(row))]
+    needs = sorted(found, key=lambda need: KINDS.index(need.kind))
     return View(run, row["phase"], row, effects, stale, tuple(needs))
 
 
@@ -239,7 +209,7 @@ def _stale(row: RunRow, now: datetime) -> bool:
     return now - last > timedelta(seconds=_STALE_CADENCES * row["cadence_s"])
 
 
-def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
+def _needs(row: RunRow, now: datetime) -> Iterable[Need]:
     run = row["run"]
     if row["unreadable"]:
         yield _unreadable(f"after event {row['version']}: {row['unreadable']}")
@@ -261,7 +231,10 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         answer = f"watchkeeper answer {run} {question['name']}"
         do = tuple(f'{answer} {word} --note "..."' for word in words)
         take = () if taken else (f"watchkeeper ack {run} {question['name']}",)
-        yield Need("question", when(question["since"]), says, (*take, *do))
+        # A question may name the command that is its third answer.
+        found = _COMMAND.findall(question["asks"]) if "answered" not in question else []
+        named = [command.replace("--reason ...", '--reason "..."') for command in found]
+        yield Need("question", when(question["since"]), says, (*take, *do, *named))
     decided = row["decision"]
     if row["phase"] == "interrupted" and decided is not None and decided["action"] == "notify":
         # Nothing is asked, but nothing continues by itself either.
@@ -291,24 +264,47 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         # The command that closes the previous run drafts its successor.
         says = "drafted, and not launched yet"
         yield Need("launch", None, says, ("watchkeeper launch CONTRACT",))
-    if stale:
-        last = when(row["last_check"])
-        ago = f"no check for {elapsed(now - last)}" if last is not None else "never checked"
-        alerts = any(found["severity"] == "alert" for found in row["findings"])
-        says = f"monitor stale: {ago}; "
-        ended = row["phase"] == "interrupted"
-        run_is = "the run is interrupted and waits" if ended else "the run itself may be well"
-        says += "its alerts are as of then" if alerts else run_is
-        yield Need("monitor", last, says, (_take(row, now),))
     if row["seal_missing"] and row["phase"] == "finished":
         says = f"seal blocked: {'; '.join(row['seal_missing'])}"
         names = "".join(f' --waive "{name}"' for name in row.get("seal_waivable", []))
         waive = (f'watchkeeper run seal {run}{names} --reason "..."',) if names else ()
         yield Need("seal", when(row["since"]), says, (f"watchkeeper run seal {run}", *waive))
-    elif row["phase"] == "finished" and not row["tag"] and not row["seals_itself"]:
+    elif row["phase"] == "finished" and not row["tag"]:
         lacks = [found["summary"] for found in row["findings"] if found["rule"] == "H11"]
-        says = "; ".join(["finished, not sealed", *lacks])
-        yield Need("seal", when(row["since"]), says, (f"watchkeeper run seal {run}",))
+        if lacks or not row["seals_itself"]:
+            says = "; ".join(["finished, not sealed", *lacks])
+            yield Need("seal", when(row["since"]), says, (f"watchkeeper run seal {run}",))
+
+
+def _watch_needs(row: RunRow, stale: bool, now: datetime, *, alone: bool) -> Iterable[Need]:
+    """Yield what is missing because nobody watches: checks, and acts that were asked for."""
+    acts = _unfinished(row)
+    if not stale and not (alone and (acts or row["due"] is not None)):
+        return
+    last = when(row["last_check"])
+    ago = f"no check for {elapsed(now - last)}" if last is not None else "never checked"
+    says = [f"nobody watches it: {ago}" if alone else f"monitor stale: {ago}"]
+    says += [f"not carried out: {act}" for act in acts]
+    if any(found["severity"] == "alert" for found in row["findings"]):
+        says.append("its alerts are as of then")
+    elif not acts:
+        ended = row["phase"] == "interrupted"
+        run_is = "the run is interrupted and waits" if ended else "the run itself may be well"
+        says.append(run_is)
+    yield Need("monitor", last, "; ".join(says), (_take(row, now),))
+
+
+def _unfinished(row: RunRow) -> list[str]:
+    """Return the recorded acts that a watch still has to carry out."""
+    acts: list[str] = []
+    decided = row["decision"]
+    if row["stopping"]:
+        acts.append(f"the stop asked by {row.get('ended_by', 'a person')}")
+    elif "asked" in row:
+        acts.append(row["asked"])
+    elif decided is not None and decided["action"] == "relaunch":
+        acts.append(f"the relaunch by {decided['rule']}")
+    return acts
 
 
 def _goes_on(row: RunRow) -> bool:
@@ -377,13 +373,3 @@ def _is_old(row: OutboxRow, now: datetime) -> bool:
 def _retry(at: str, now: datetime) -> str:
     then = datetime.fromisoformat(at)
     return f"retry in {elapsed(then - now)}" if then > now else "retry due"
-
-
-def summary_line(seen: Fleet, now: datetime) -> str:
-    """Return the first line: how many runs need someone, and how old the data is."""
-    needing = len(seen.needing)
-    verb = "needs" if needing == 1 or len(seen.runs) == 1 else "need"
-    news = "nothing checked yet"
-    if seen.checked_at is not None:
-        news = f"checked {elapsed(now - seen.checked_at)} ago"
-    return f"{needing} of {count(len(seen.runs), 'run')} {verb} someone; {news}"

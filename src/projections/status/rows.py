@@ -143,6 +143,12 @@ class RunRow(TypedDict):
         seal_waivable: Names of the missing facts, if a human may waive all of them.
         eta: When it is expected to reach its final step: expected, earliest, latest (empty if
             unknown); absent without a pace.
+        loss: The loss at the newest check; absent without one.
+        tokens_s: Its tokens per second; absent without them.
+        error: The newest error line of the job's log; absent without one.
+        failed: How the newest instance ended, while nothing runs since; absent otherwise.
+        ended_by: Who asked for its end or ended it, and why in their words; absent for nobody.
+        links: Addresses for people by name: issue, job page, logbook.
         keeper: The monitor's own errors; absent while it judged nothing.
         resume: What is unproven of a live instance's resume, or that it could not be compared;
             absent if nothing is open.
@@ -201,6 +207,12 @@ class RunRow(TypedDict):
     successor: NotRequired[str]
     seal_waivable: NotRequired[list[str]]
     eta: NotRequired[list[str]]
+    loss: NotRequired[str]
+    tokens_s: NotRequired[str]
+    error: NotRequired[str]
+    failed: NotRequired[str]
+    ended_by: NotRequired[str]
+    links: NotRequired[dict[str, str]]
     keeper: NotRequired[MonitorAccuracyRow]
     resume: NotRequired[str]
 

@@ -7,27 +7,25 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
-from watchkeeper.projections.figures import count, elapsed, time_of
+from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.quoting import cut, one_line
-from watchkeeper.projections.status.fleet import (
-    Fleet,
-    Need,
-    View,
-    document,
-    fleet,
-    run_document,
-    summary_line,
-    troubles,
-    when,
+from watchkeeper.projections.status.fleet import Fleet, Need, View, fleet, when
+from watchkeeper.projections.status.monitor_accuracy import (
+    fleet_monitor_accuracy,
+    monitor_accuracy_document,
+    monitor_accuracy_words,
 )
-from watchkeeper.projections.status.monitor_accuracy import monitor_accuracy_words
-from watchkeeper.projections.status.rows import (
-    BUFFERED_STATE,
-    SETTLED,
-    FindingRow,
-    PermissionRow,
-    RunRow,
+from watchkeeper.projections.status.rows import BUFFERED_STATE, SETTLED, RunRow
+from watchkeeper.projections.status.run_screen import (
+    NEEDS_SHOWN,
+    WIDTH,
+    WRAPPED_MIN,
+    finding_words,
+    reasons,
+    render_run,
+    time_left,
 )
 
 __all__ = [
@@ -41,24 +39,21 @@ __all__ = [
     "run_document",
 ]
 
-WIDTH = 100
-"""Columns of a screen, unless the terminal says otherwise."""
-
 _SHOWN_MAX = 10
 """The most runs shown that need nobody; the others are counted."""
-
-_WRAPPED_MIN = 40
-"""The narrowest width for wrapped sentences, however narrow the terminal."""
 
 _LATE_SHOWN = 10
 """The most late effects shown for the fleet: a missing remote makes every run late."""
 
-_NEEDS_SHOWN = 3
-"""The most reasons shown for one run; the others are counted."""
-
 
 def render_fleet(
-    seen: Fleet, now: datetime, width: int = WIDTH, *, everything: bool = False
+    seen: Fleet,
+    now: datetime,
+    width: int = WIDTH,
+    *,
+    everything: bool = False,
+    home: tuple[Need, ...] = (),
+    verified: str = "",
 ) -> str:
     """Render the fleet; times are in the zone of `now`.
 
@@ -67,65 +62,60 @@ def render_fleet(
         now: The time.
         width: Columns of the terminal.
         everything: Show every run, also all those that need nobody.
+        home: What needs someone in the home itself, such as a damaged ledger.
+        verified: When the ledger was last verified.
     """
     if not seen.runs:
         return "no runs yet\n  -> watchkeeper launch CONTRACT, or watchkeeper demo"
-    lines = [summary_line(seen, now)]
-    if seen.needing:
-        lines += ["", "NEEDS YOU"]
+    lines = [_summary_line(seen, now)]
+    if seen.needing or home:
+        lines += ["", "NEEDS YOU", *reasons(home, now, width)]
+        lines += _unwatched(seen.needing, now, width)
         for view in seen.needing:
-            lines += _needing(view, now, width)
+            lines += _needing(view, now, width, shared=_shared(seen.needing))
     lines += _going(seen.going, now, width, everything)
     lines += _over(seen.over, width, everything)
-    return "\n".join([*lines, "", *_footer(seen, width, everything)])
+    footer = _footer(seen, width, everything)
+    return "\n".join([*lines, "", *footer, *([f"LEDGER  {verified}"] if verified else [])])
 
 
-def render_run(view: View, now: datetime, width: int = WIDTH) -> str:
-    """Render one run in detail; times are in the zone of `now`."""
-    row = view.row
-    if row is None:
-        return "\n".join([f"{view.run}   unreadable", *_reasons(view.needs, now, width)])
-    since = when(row["since"])
-    head = f"{view.run}   {row['lane']}   {view.phase}"
-    head += f" since {time_of(since, now)} ({elapsed(now - since)})" if since is not None else ""
-    lines = [head, *(f" {name:<11} {text}" for name, text in _details(view, row, now) if text)]
-    if view.needs:
-        lines += ["", "NEEDS YOU", *_reasons(view.needs, now, width)]
-    return "\n".join(lines)
+def _shared(views: tuple[View, ...]) -> tuple[str, ...]:
+    """Return the command that several runs without a watch need; empty if they are not several."""
+    alike = Counter(need.do for view in views for need in view.needs if need.kind == "monitor")
+    [(command, number)] = alike.most_common(1) or [((), 0)]
+    return command if number > 1 else ()
 
 
-def _needing(view: View, now: datetime, width: int) -> list[str]:
+def _unwatched(views: tuple[View, ...], now: datetime, width: int) -> list[str]:
+    """Return one entry for all runs that one command watches again."""
+    command = _shared(views)
+    needs = [(view.run, need) for view in views for need in view.needs if need.do == command]
+    if not needs:
+        return []
+    oldest = min((need.since for _, need in needs if need.since is not None), default=None)
+    ago = f"no check for up to {elapsed(now - oldest)}" if oldest is not None else "never checked"
+    acts = [
+        f"{run} {need.says.partition('; ')[2]}" for run, need in needs if "not carried" in need.says
+    ]
+    alone = needs[0][1].says.startswith("nobody")
+    head = f"{len(needs)} runs are not watched" if alone else f"{len(needs)} monitors are stale"
+    says = [f"{head}: {', '.join(run for run, _ in needs)}", ago, *acts]
+    return reasons((Need("monitor", None, "; ".join(says), command),), now, width)
+
+
+def _needing(view: View, now: datetime, width: int, *, shared: tuple[str, ...] = ()) -> list[str]:
+    needs = tuple(need for need in view.needs if need.do != shared)
+    if not needs:
+        return []
     row = view.row
     lane = row["lane"] if row is not None else ""
     progress = row["progress"] if row is not None else ""
     head = f"  {view.run:<24} {lane:<9} {view.phase:<12} {progress}".rstrip()
-    lines = [cut(head, width), *_reasons(view.needs, now, width)]
+    lines = [cut(head, width), *reasons(needs, now, width, NEEDS_SHOWN)]
     # A human acknowledged it, and it still holds.
     findings = row["findings"] if row is not None else []
     taken = [found for found in findings if "acknowledged" in found]
-    return lines + [cut(f"    open: {one_line(_finding(found))}", width) for found in taken]
-
-
-def _finding(found: FindingRow) -> str:
-    taken = f", acknowledged as {found['acknowledged']}" if "acknowledged" in found else ""
-    return f"{found['summary']} ({found['rule']}, {found['severity']}{taken})"
-
-
-def _reasons(needs: tuple[Need, ...], now: datetime, width: int) -> list[str]:
-    lines: list[str] = []
-    for need in needs[:_NEEDS_SHOWN]:
-        since = f"since {time_of(need.since, now)}: " if need.since is not None else ""
-        lines += textwrap.wrap(
-            since + one_line(need.says),
-            max(width, _WRAPPED_MIN),
-            initial_indent="    ",
-            subsequent_indent="      ",
-            break_on_hyphens=False,  # Names have hyphens, and this also halves the time.
-        )
-        # A command is never cut: it is meant to be copied.
-        lines += [f"      -> {command}" for command in need.do]
-    more = len(needs) - _NEEDS_SHOWN
-    return [*lines, f"    ... {more} more (watchkeeper status RUN)"] if more > 0 else lines
+    return lines + [cut(f"    open: {one_line(finding_words(found))}", width) for found in taken]
 
 
 def _going(views: tuple[View, ...], now: datetime, width: int, everything: bool) -> list[str]:
@@ -148,29 +138,11 @@ def _line(row: RunRow, phase: str, now: datetime) -> tuple[str, ...]:
         f"  {row['run']}",
         phase,
         row["progress"] or "-",
-        _left(row, now) or "-",
+        time_left(row, now) or "-",
         row["checkpoint"] or "-",
         checked,
         one_line(_note(row)),
     )
-
-
-def _left(row: RunRow, now: datetime) -> str:
-    """Return the time to the final step; empty if it is unknown or already past."""
-    at = when(row["eta"][0]) if "eta" in row else None
-    return elapsed(at - now) if at is not None and at > now else ""
-
-
-def _eta(row: RunRow, now: datetime) -> str:
-    """Return the expected end with its range, such as `21:40 UTC, in 3 h (2 h to 4 h)`."""
-    left = _left(row, now)
-    if not left:
-        return ""
-    at, earliest, latest = (when(text or None) for text in row.get("eta", []))
-    assert at is not None, "a row with an ETA has its time"
-    early = elapsed(earliest - now) if earliest is not None else left
-    late = elapsed(latest - now) if latest is not None else "unknown"
-    return f"{time_of(at, now)}, in {left} ({early} to {late})"
 
 
 def _note(row: RunRow) -> str:
@@ -182,7 +154,7 @@ def _note(row: RunRow) -> str:
     if decision is not None:
         parts.append(f"{decision['action']} ({decision['rule']})")
     parts += [
-        _finding(found) if "acknowledged" in found else f"{found['summary']} ({found['rule']})"
+        finding_words(found) if "acknowledged" in found else f"{found['summary']} ({found['rule']})"
         for found in row["findings"]
     ]
     silent = [
@@ -254,7 +226,7 @@ def _footer(seen: Fleet, width: int, everything: bool) -> list[str]:
     again = f", {seen.retried} tried again" if seen.retried else ""
     accuracy = textwrap.wrap(
         monitor_accuracy_words((view.row for view in seen.runs), zeros=everything),
-        max(width, _WRAPPED_MIN),
+        max(width, WRAPPED_MIN),
         initial_indent="MONITOR  ",
         subsequent_indent="         ",
     )
@@ -273,88 +245,48 @@ def _footer(seen: Fleet, width: int, everything: bool) -> list[str]:
     ]
 
 
-def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
-    instance = f"{row['instance']} as {row['job']} on {row['cluster']}" if row["job"] else ""
-    decision = row["decision"]
-    decided = ""
-    if decision is not None:
-        decided = f"{decision['action']} ({decision['rule']}): {one_line(decision['because'])}"
-    relaunches = f", {count(row['relaunches'], 'relaunch', 'relaunches')}"
-    details = [
-        ("DRI", row["dri"]),
-        ("progress", row["progress"] and f"{row['progress']}, health {row['health']}"),
-        ("eta", _eta(row, now)),
-        ("checkpoint", row["checkpoint"]),
-        ("instance", instance and instance + (relaunches if row["relaunches"] else "")),
-        ("checked", _checked(view, row, now)),
-        ("watch", _watch(row, now) if _shows_watch(row) else ""),
-        *(("planned", one_line(act)) for act in row.get("planned", [])),
-        ("asked", one_line(row.get("asked", ""))),
-        ("resume", one_line(row.get("resume", ""))),
-        ("sources", _sources(row)),
-        ("tracker", f"{row['tracker_id']} {row['tracker_url']}".strip()),
-        ("decided", decided),
-        *(("finding", _finding(found)) for found in row["findings"]),
-        *(_permission(held, now) for held in row.get("permissions", [])),
-        ("seal", row["tag"] and f"{row['tag']} on {row['commit'][:8]}"),
-        *(("milestone", tag) for tag in row.get("milestones", [])),
-        ("lineage", " -> ".join(view.lineage)),
-        ("monitor", monitor_accuracy_words([row], zeros=False)),
-        ("reason", one_line(row["reason"])),
+def _summary_line(seen: Fleet, now: datetime) -> str:
+    """Return the first line: how many runs need someone, and how old the data is."""
+    needing = len(seen.needing)
+    verb = "needs" if needing == 1 or len(seen.runs) == 1 else "need"
+    news = "nothing checked yet"
+    if seen.checked_at is not None:
+        news = f"checked {elapsed(now - seen.checked_at)} ago"
+    return f"{needing} of {count(len(seen.runs), 'run')} {verb} someone; {news}"
+
+
+def document(seen: Fleet) -> dict[str, Any]:
+    """Return the fleet for programs: every row, with its current needs and states.
+
+    The monitor's own errors are added, summed over all runs, even if there are none.
+    """
+    return {
+        "checked_at": seen.checked_at.isoformat() if seen.checked_at is not None else None,
+        "runs": [run_document(view) for view in seen.runs],
+        "keeper": fleet_monitor_accuracy(view.row for view in seen.runs),
+    }
+
+
+def run_document(view: View) -> dict[str, Any]:
+    """Return one run for programs."""
+    needs = [
+        {
+            "kind": need.kind,
+            "since": need.since.isoformat() if need.since is not None else None,
+            "says": need.says,
+            "do": list(need.do),
+        }
+        for need in view.needs
     ]
-    effects = view.effects
-    if effects is None:
-        return details
-    pushed = f"{effects['pushed_commit'][:8]} holds event {effects['pushed_version']}"
-    behind = row["version"] - effects["pushed_version"]
-    pushed += f", {count(behind, 'event')} not pushed yet" if behind else ", up to date"
-    details.append(("logbook", pushed if effects["pushed_version"] else "not pushed yet"))
-    return details + [
-        ("late" if is_late else "tried again", one_line(says))
-        for says, is_late in troubles(effects, now)
-    ]
-
-
-def _permission(held: PermissionRow, now: datetime) -> tuple[str, str]:
-    """Describe a permission that is still valid; empty if it expired."""
-    until = when(held["until"])
-    if until is not None and until <= now:
-        return held["kind"], ""
-    ends = f", until {time_of(until, now)}" if until is not None else ""
-    return held["kind"], f"{held['name']} by {held['by']}: {one_line(held['what'])}{ends}"
-
-
-def _checked(view: View, row: RunRow, now: datetime) -> str:
-    last, due = when(row["last_check"]), when(row["next_due"])
-    if last is None and due is None:
-        return ""
-    text = f"{elapsed(now - last)} ago" if last is not None else "not yet"
-    if due is not None and row["due"] is not None:
-        text += f", next {time_of(due, now)}" if due > now else f", due since {time_of(due, now)}"
-    return text + (", monitor stale" if view.monitor_stale else "")
-
-
-def _sources(row: RunRow) -> str:
-    if all(state == "fresh" for state in row["sources"].values()):
-        return "all fresh" if row["sources"] else ""
-    return ", ".join(f"{name} {state}" for name, state in row["sources"].items())
-
-
-def _shows_watch(row: RunRow) -> bool:
-    fields = ("watch_ended", "kept_for", "declined_because")
-    return row["due"] is not None or any(name in row for name in fields)
-
-
-def _watch(row: RunRow, now: datetime) -> str:
-    if "watch_ended" in row:
-        return f"ended: {one_line(row['watch_ended'])}"
-    if "kept_for" in row:
-        end = when(row["lease_until"])
-        kept = f", kept until {time_of(end, now)}" if end is not None else ""
-        return f"handed to {row['kept_for']}, not taken yet{kept}"
-    if not row["holder"]:
-        because = f": {one_line(row['declined_because'])}" if "declined_because" in row else ""
-        return f"declined by contract{because}" if row["declined"] else "nobody"
-    lease = when(row["lease_until"])
-    until = f", lease until {time_of(lease, now)}" if lease is not None else ""
-    return f"{row['holder']}{until}, token {row['token']}"
+    row: dict[str, Any] = dict(view.row) if view.row is not None else {}
+    if view.row is not None and (accuracy := monitor_accuracy_document(view.row)):
+        row["keeper"] = accuracy
+    return {
+        **row,
+        "run": view.run,
+        "phase": view.phase,
+        "monitor_stale": view.monitor_stale,
+        "needs": needs,
+        "lineage": list(view.lineage),
+        "effects": view.effects,
+    }

@@ -31,10 +31,18 @@ from watchkeeper.domain.run.queries import health_now
 from watchkeeper.domain.run.questions import Question
 from watchkeeper.domain.run.run import Run, Unreadable, end_asked, last_instance
 from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
+from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import Reading, SourceState, is_buffered
 from watchkeeper.domain.values.check import render_progress
-from watchkeeper.domain.values.contract.contract import cadence_of, seals_itself
+from watchkeeper.domain.values.contract.contract import (
+    cadence_of,
+    logbook_path_of,
+    logbook_remote_of,
+    seals_itself,
+)
 from watchkeeper.domain.values.contract.plan import Verdict, short
+from watchkeeper.domain.values.places import repository_of
+from watchkeeper.projections.describe.check import loss_of, tokens_rate_of
 from watchkeeper.projections.describe.status_operator import with_operator
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status.rows import (
@@ -162,7 +170,54 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         row["seal_waivable"] = [lack.partition(":")[0] for lack in run.seal.missing]
     if eta := expected_end(run):
         row["eta"] = [_iso(eta.at), _iso(eta.earliest), _iso_or_none(eta.latest) or ""]
+    if check is not None:
+        _add_check(row, check.event)
+    if failed := _failed(run):
+        row["failed"] = cut(failed, _TEXT_MAX)
+    if links := _links(run):
+        row["links"] = links
+    if isinstance(run.phase, Stopped | Abandoned) or _stopping(run):
+        row["ended_by"] = cut(run.operator.stop_reason, _TEXT_MAX)
     return with_operator(row, run)
+
+
+def _add_check(row: RunRow, check: CheckRecorded) -> None:
+    """Add the newest numbers and the newest error line."""
+    if loss := loss_of(check):
+        row["loss"] = loss
+    if rate := tokens_rate_of(check):
+        row["tokens_s"] = rate
+    if check.evidence:
+        row["error"] = cut(check.evidence[-1], _TEXT_MAX)
+
+
+def _failed(run: Run) -> str:
+    """Say how the newest instance ended, if nothing runs since."""
+    failure = run.ends.failures[-1] if run.ends.failures else None
+    if failure is None or not isinstance(run.phase, Interrupted | Stopped):
+        return ""
+    where = f" at ~{failure.step}" if failure.step is not None else ""
+    evidence = f"; {failure.evidence[0]}" if failure.evidence else ""
+    return f"{failure.instance} ended{where}: {failure.cause}{evidence}"
+
+
+def _links(run: Run) -> dict[str, str]:
+    """Return the addresses for people; empty ones are left out."""
+    contract = run.contract
+    if contract is None:
+        return {}
+    page = ""
+    if contract.orchestrator.kind == "ray" and run.instances:
+        job = run.instances[-1].plan.submission_id
+        page = f"{contract.orchestrator.address.rstrip('/')}/#/jobs/{job}"
+    remote, path = logbook_remote_of(contract), logbook_path_of(contract)
+    at, branch = repository_of(remote), contract.logbook.branch
+    links = {
+        "issue": contract.issue if contract.issue != "none" else "",
+        "job page": page,
+        "logbook": f"https://{at}/blob/{branch}/{path}" if at else f"{remote} {branch}:{path}",
+    }
+    return {name: link for name, link in links.items() if link}
 
 
 def _question(run: Run, question: Question) -> QuestionRow:

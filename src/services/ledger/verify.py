@@ -48,6 +48,7 @@ class Report:
         events: How many events were read.
         redactions: Marks in the place of removed secrets.
         notes: Checks that were skipped and need no attention.
+        witnessed: How many runs were compared with their git remotes.
     """
 
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -56,6 +57,7 @@ class Report:
     events: int = 0
     redactions: int = 0
     notes: list[Problem] = field(default_factory=list[Problem])
+    witnessed: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -147,6 +149,7 @@ def audit_run(
     _compare_views(store, rows, run, effects, report)
     _decisions_cite_evidence(slug, events, report)
     if remotes and effects is not None and effects.pushed is not None:
+        report.witnessed += 1
         with turn:
             _witnessed(store, outside, run, recorded, events, report)
             _milestones(outside, run, effects, report)
@@ -160,7 +163,18 @@ def audit_rest(store: EventStore, rows: Rows, slugs: Sequence[str], report: Repo
     _shared(store, report)
 
 
-_LATER = ("declined_because", "eta", "outbox", "seal_waivable")
+_LATER = (
+    "declined_because",
+    "eta",
+    "outbox",
+    "seal_waivable",
+    "loss",
+    "tokens_s",
+    "error",
+    "failed",
+    "ended_by",
+    "links",
+)
 """Keys of rows that an earlier release did not write."""
 
 

@@ -204,7 +204,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
     if isinstance(data, JudgementEvent):
         return evolve_judgement(run, data, event)
     if isinstance(data, EndEvent | SealEvent):
-        return _ended(run, data)
+        return _ended(run, data, event)
     if isinstance(data, HeardEvent):
         return received(run, data, event.envelope.recorded_at)
     at = event.at
@@ -260,7 +260,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             return permitted(run, data, event)
 
 
-def _ended(run: Run, data: EndEvent | SealEvent) -> Run:
+def _ended(run: Run, data: EndEvent | SealEvent, event: Event) -> Run:
     quiet = replace(run.watch, next_due=None)
     match data:
         case RunFinished():
@@ -284,8 +284,19 @@ def _ended(run: Run, data: EndEvent | SealEvent) -> Run:
             sealed = Sealed(data.tag, data.commit, verified_seal.final_step)
             return replace(run, phase=sealed, watch=with_holder(run.watch, token=run.watch.token))
         case RunStopped():
-            return replace(run, phase=Stopped(data.reason), watch=quiet)
+            ended = _ended_by(run, event, data.reason)
+            return replace(ended, phase=Stopped(data.reason), watch=quiet)
         case RunAbandoned():
-            return replace(run, phase=Abandoned(data.reason), watch=quiet)
+            ended = _ended_by(run, event, data.reason)
+            return replace(ended, phase=Abandoned(data.reason), watch=quiet)
         case _:
             assert_never(data)
+
+
+def _ended_by(run: Run, event: Event, reason: str) -> Run:
+    """Return a run with who ended it and why; an end by the watch keeps the earlier request."""
+    actor = event.envelope.actor
+    if actor.kind == "service":
+        return run
+    words = f"{actor.principal}: {reason}"
+    return replace(run, operator=replace(run.operator, stop_reason=words))
