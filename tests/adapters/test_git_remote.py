@@ -513,7 +513,7 @@ def write_entries(writer: Writer) -> int:
 def test_racing_processes_lose_and_double_nothing(
     files: str, mirrors: str, bare: Path, tmp_path: Path
 ) -> None:
-    names, entries = ["ep8", "ep8-b", "ep"], 15
+    names, entries = ["ep8", "ep8-b", "ep"], 10
     writers = [
         Writer(
             name,
