@@ -9,7 +9,7 @@ import pytest
 from freezegun import freeze_time
 
 from tests.command_line import Cli, launch, written
-from tests.training import Site, git, tiny_contract
+from tests.training import Site, git, hurry, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.principals import add_human
@@ -244,9 +244,9 @@ def test_a_milestone_is_pushed_at_once_where_no_watch_runs(
 def test_a_job_launched_elsewhere_is_adopted_or_refused_with_the_difference(
     cli: Cli, site: Site, tmp_path: Path, home: Path
 ) -> None:
-    # Only a job that lives is adopted: nine seconds are enough for what is refused before.
-    contract = tiny_contract(site, "tiny", steps=60, pace=0.15)
-    other = tiny_contract(site, "tiny", steps=70, pace=0.15)
+    # Only a job that lives is adopted.
+    contract = tiny_contract(site, "tiny", steps=60, pace=0.5)
+    other = tiny_contract(site, "tiny", steps=70, pace=0.5)
     with open_session(home) as session:
         key = "--api-key=sk-proj-" + "Ab1" * 14
         session.adapters.orchestrator(contract).submit(
@@ -265,6 +265,7 @@ def test_a_job_launched_elsewhere_is_adopted_or_refused_with_the_difference(
     path = written(tmp_path, contract)
     assert cli("run", "adopt", path, "--submission-id", "by-hand", "--as", "some-bot").code == 3
     assert cli("run", "adopt", path, "--submission-id", "by-hand").code == 0
+    hurry(site, "tiny")
     assert cli("watch", "--until-idle").code == 0
     assert cli("status", "tiny", "--json").json["phase"] == "sealed"
     assert "adopted" in cli("logbook", "tiny").out

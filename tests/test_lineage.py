@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.session import DRI, end_processes, requested, runs_of, taken, watch_until
-from tests.training import Site, make_site, tiny_contract
+from tests.training import Site, hurry, make_site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
@@ -58,6 +58,8 @@ def rolled_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rolled]:
         assert isinstance(rollback, RollbackPlanned)
         approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=rollback.digest[:12])
         taken(session.ledger.handle("back", approval))
+        watch_until(session, lambda runs: len(runs["back"].instances) == 2)
+        hurry(site, "back")
         watch_until(session, lambda runs: isinstance(runs["back"].phase, Sealed))
         yield session, site
     end_processes(folder)

@@ -10,7 +10,7 @@ import pytest
 from tests.missing import cannot_have
 from tests.session import DRI, data_of, requested, runs_of, taken, watch_until
 from tests.sockets import free_port
-from tests.training import Site, tiny_contract
+from tests.training import Site, hurry, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.ray.cluster import HeadNotStarted, RayHead, start_head
@@ -97,6 +97,7 @@ def test_a_run_goes_on_after_its_ray_head_restarted(
         )
         answer = AnswerQuestion(now=clock.now(), actor=DRI, question=asked.name, answer="relaunch")
         taken(session.ledger.handle(RUN, answer))
+        hurry(site, RUN)
         watch_until(
             session,
             lambda runs: isinstance(runs[RUN].phase, Sealed),

@@ -20,7 +20,7 @@ from tests.session import (
     taken,
     watch_until,
 )
-from tests.training import Site, git, tiny_contract
+from tests.training import Site, git, hurry, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
@@ -90,6 +90,8 @@ def test_a_planned_relaunch_ends_the_job_and_resumes_from_the_newest_checkpoint(
     watch_until(session, running_past("again", 50))
     command = RequestRelaunch(now=clock.now(), actor=DRI, reason="a new driver")
     taken(session.ledger.handle("again", command))
+    watch_until(session, lambda runs: len(runs["again"].instances) == 2)
+    hurry(site, "again")
     watch_until(session, is_sealed("again"))
     decision = data_of(session, "again", DecisionMade)[0]
     assert (decision.rule, decision.action.value) == ("R18", "relaunch")
@@ -127,6 +129,8 @@ def test_a_rollback_needs_its_own_approval_and_rejects_what_lies_above(
     assert (left.above_step, left.through) == (30, "i1")
     second = data_of(session, "back", LaunchRequested)[1]
     assert (second.plan.resume_step, second.approval) == (30, "a-2")
+    watch_until(session, running_past("back", 80))
+    hurry(site, "back")
     watch_until(session, is_sealed("back"))
     assert launched_after_ended(session, "back")
     # The new lineage writes the same paths anew, and those may be resumed from again.
@@ -205,6 +209,7 @@ def test_a_milestone_is_tagged_while_the_run_goes_on(session: Session, site: Sit
     assert not taken(verify_milestone(session.services, run, 20, DRI)).events
     watch_until(session, lambda _: bool(session.ledger.effects("mile").milestones))
     assert git(site.remote, "rev-parse", "run/mile/step-20^{commit}").strip() == site.sha
+    hurry(site, "mile")
     watch_until(session, is_sealed("mile"))
     # The tag of a milestone closes nothing: the final one is pushed for itself.
     assert git(site.remote, "cat-file", "-t", "run/mile/final").strip() == "tag"
@@ -336,6 +341,7 @@ def test_a_ray_job_submitted_by_hand_is_adopted_and_sealed(
     mine = client.submit_job(entrypoint=shlex.join(contract.command), metadata={"run_id": "byhand"})
     run = taken(adopt(session.services, contract, mine, DRI)).run
     assert run.instances[0].plan.submission_id == mine
+    hurry(site, "byhand")
     watch_until(session, is_sealed("byhand"), limit=timedelta(seconds=120))
     assert data_of(session, "byhand", InstanceLaunched)[0].adopted
 
@@ -363,6 +369,7 @@ def test_a_relaunch_of_an_adopted_ray_job_repeats_what_it_was_submitted_with(
     assert "env LR: state it under env" in refused.detail
     contract = contract.model_copy(update={"env": {"LR": "3e-4"}})
     taken(adopt(session.services, contract, job, DRI))
+    hurry(site, "again")
     watch_until(session, is_sealed("again"), limit=timedelta(seconds=120))
     first, second = runs_of(session)["again"].instances
     assert first.plan.carried == second.plan.carried

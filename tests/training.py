@@ -40,7 +40,8 @@ def row(**values):
 own = os.environ.get("WATCHKEEPER_TRACKER_ID", root.name)
 row(tracker={"id": own, "display_name": root.name, "state": "running"})
 for step in range(start + 1, steps + 1):
-    time.sleep(pace)
+    if not (root / "hurry").exists():
+        time.sleep(pace)
     now = datetime.datetime.now(datetime.UTC).isoformat()
     more = {"eval_acc": float("nan")} if step == steps and "TINY_NAN" in os.environ else {}
     row(step=step, time=now, loss=10.0 / step, **more)
@@ -139,6 +140,14 @@ def tiny_contract(
         live=LivePart(disk_warn=1e-9, disk_alert=1e-9),
         logbook=LogbookPart(branch="main"),
     )
+
+
+def hurry(site: Site, run: str) -> None:
+    """Let a run's job take all further steps at once: nothing is waited for but its end."""
+    root = site.folder / run
+    # The job may not have begun.
+    root.mkdir(exist_ok=True)
+    (root / "hurry").touch()
 
 
 def git(repository: Path, *arguments: str) -> str:
