@@ -20,13 +20,11 @@ from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.projections.views.sizes import SIZES
 from watchkeeper.services.ledger.partial_decode import NarrowReader
+from watchkeeper.services.ledger.status_rows import rebuild_status
 from watchkeeper.services.views.rebuild import rebuild
-from watchkeeper.services.views.status_rebuild import rebuild_status
 
 RUN_EVENTS = 1_000
 """Events of each run."""
-
-HOLDER = "bench"
 
 
 def rebuilds(store: str, folder: Path, number: int) -> Found:
@@ -110,13 +108,13 @@ def _by_narrow(filled: _Ledger) -> None:
 
 def _sizes(filled: _Ledger) -> None:
     with closing(opened_at(filled.place)) as store, filled.views("sizes") as views:
-        built = rebuild(store, views, SIZES, HOLDER)
+        built = rebuild(store, views, SIZES)
         assert built.position == filled.number, built
 
 
 def _status(filled: _Ledger) -> None:
-    with closing(opened_at(filled.place)) as store, filled.views("status") as views:
-        done = rebuild_status(store, views, HOLDER)
+    with closing(opened_at(filled.place)) as store:
+        done = rebuild_status(store)
         assert done.runs == max(1, filled.number // RUN_EVENTS), done
 
 

@@ -78,7 +78,7 @@ def starts(store: str, folder: Path, number: int) -> Found:
     with open_ledger(server, file, create=True) as opened:
         runs = _fill(opened, number)
         with ViewsFile(views) as kept:
-            rebuild(opened.store, kept, BINDINGS, "bench")
+            rebuild(opened.store, kept, BINDINGS)
         pages = _median(lambda: _read(opened))
         first = _median(lambda: _first_check(opened))
         inbox = _median(lambda: _inbox(opened, views))

@@ -84,7 +84,7 @@ def ways(
 
     def weeks(*, by_library: bool) -> None:
         with ViewsFile(folder / f"{uuid4().hex}.views") as views:
-            rebuild(store, views, WEEKS, "bench", recorder=recorder if by_library else None)
+            rebuild(store, views, WEEKS, recorder=recorder if by_library else None)
 
     return {
         WEEKS_BUILT: (lambda: weeks(by_library=True), lambda: weeks(by_library=False)),

@@ -1,4 +1,4 @@
-"""`watchkeeper ledger`: what people see of views, parked events, lag and long histories."""
+"""`watchkeeper ledger`: what people see of views, bad events, lag and long histories."""
 
 import json
 import sqlite3
@@ -20,39 +20,37 @@ from watchkeeper.ports.views import Beat, Build, BuildState, Move
 from watchkeeper.projections.views.lag import BEHIND_MAX, LATE, SILENT, STILL, lags, silent
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-BUILD = Build(1, "sizes", 1, BuildState.LIVE, 0, 100, b"h", 1, 100, "", None, NOW)
+BUILD = Build(1, "sizes", 1, BuildState.LIVE, 0, 100, b"h", 1, 100, NOW)
 BUILDING = replace(BUILD, state=BuildState.BUILDING)
 
 
 @pytest.mark.parametrize(
-    ("build", "newest", "ago", "parked", "followed", "well", "says"),
+    ("build", "newest", "ago", "followed", "well", "says"),
     [
-        (BUILD, 100, timedelta(), 0, True, True, "level"),
-        (BUILD, 103, LATE, 0, True, True, "3 events behind for 1 min"),
-        (BUILD, 103, LATE * 2, 0, True, False, "its tailer is stopped"),
-        (BUILD, 103, LATE * 2, 0, False, True, "no watch runs"),
-        (BUILD, 101 + BEHIND_MAX, LATE, 0, False, False, "ledger catch-up"),
-        (BUILD, 100, timedelta(), 2, True, False, "2 streams parked"),
-        (replace(BUILD, error="it is ahead"), 90, timedelta(), 0, True, False, "it is ahead"),
-        (replace(BUILD, state=BuildState.BUILDING), 10**6, LATE * 9, 0, True, True, "being built"),
-        (replace(BUILDING, moved_at=NOW - STILL), 110, LATE, 0, True, True, "being built"),
-        (replace(BUILDING, moved_at=NOW - STILL * 2), 110, LATE, 0, True, False, "for 4 min"),
-        (replace(BUILDING, moved_at=NOW + STILL * 2), 110, LATE, 0, True, False, "time to come"),
-        (BUILD, 97, timedelta(), 0, True, False, "ahead of the ledger by 3 events"),
-        (BUILD, 97, timedelta(), 2, False, False, "`watchkeeper ledger rebuild sizes`"),
-        (BUILDING, 97, timedelta(), 0, False, False, "the ledger was restored"),
+        (BUILD, 100, timedelta(), True, True, "level"),
+        (BUILD, 103, LATE, True, True, "3 events behind for 1 min"),
+        (BUILD, 103, LATE * 2, True, False, "its tailer is stopped"),
+        (BUILD, 103, LATE * 2, False, True, "no watch runs"),
+        (BUILD, 101 + BEHIND_MAX, LATE, False, False, "ledger catch-up"),
+        (replace(BUILD, error="it is ahead"), 90, timedelta(), True, False, "it is ahead"),
+        (replace(BUILD, state=BuildState.BUILDING), 10**6, LATE * 9, True, True, "being built"),
+        (replace(BUILDING, moved_at=NOW - STILL), 110, LATE, True, True, "being built"),
+        (replace(BUILDING, moved_at=NOW - STILL * 2), 110, LATE, True, False, "for 4 min"),
+        (replace(BUILDING, moved_at=NOW + STILL * 2), 110, LATE, True, False, "time to come"),
+        (BUILD, 97, timedelta(), True, False, "ahead of the ledger by 3 events"),
+        (BUILD, 97, timedelta(), False, False, "`watchkeeper ledger rebuild sizes`"),
+        (BUILDING, 97, timedelta(), False, False, "the ledger was restored"),
     ],
 )
 def test_a_view_is_well_until_somebody_has_to_look(
     build: Build,
     newest: int,
     ago: timedelta,
-    parked: int,
     followed: bool,
     well: bool,
     says: str,
 ) -> None:
-    [lag] = lags([build], {1: parked}, newest, lambda _: NOW - ago, NOW, followed=followed)
+    [lag] = lags([build], newest, lambda _: NOW - ago, NOW, followed=followed)
     assert (lag.well, says in lag.says) == (well, True), lag.says
     assert lag.behind == max(0, newest - 100)
 
@@ -158,65 +156,22 @@ def test_every_view_is_listed_whether_or_not_it_was_built(cli: Cli, home: Path) 
     assert "not built yet" not in cli("ledger", "projections").out
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("nosuch", "there is nothing to retry; this ledger has no such run, see"),
-        (
-            "sizes@1",
-            (
-                "there is nothing to retry; this is a view, not a run: rebuild it with "
-                "`watchkeeper ledger rebuild VIEW`"
-            ),
-        ),
-        ("", "there is nothing to retry"),
-    ],
-)
-def test_retrying_where_nothing_is_parked_is_an_error_that_says_so(
-    cli: Cli, home: Path, name: str, said: str
-) -> None:
-    with store_at(home) as store:
-        [slug] = told(store, ["held"])
-    done = cli("ledger", "parked", "retry", name or slug)
-    assert done.code == 3
-    assert (
-        f"{name or slug}: no event of it is parked, and no other run has parked events: {said}"
-        in done.err
-    )
-    assert name or "no run" not in done.err
-
-
-def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
+def test_an_event_that_a_view_cannot_process_halts_it_and_is_named(cli: Cli, home: Path) -> None:
     with store_at(home) as store:
         [slug] = told(store, ["crash_loop"])
         version = store.head(f"run/{slug}")[0]
-        bad = (("run.finding_opened.1", b"{}"), ("run.finding_opened.1", b"{}"))
-        store.append([Write(f"run/{slug}", version, bad)])
-    assert cli("ledger", "catch-up").code == 1
-    listed = cli("ledger", "parked", "list", "--json")
-    [row] = listed.json["parked"]
-    assert listed.code == 1
-    assert (row["projection"], row["version"], row["waiting"]) == ("weeks@1", version + 1, 1)
-    assert "run.finding_opened.1" in row["error"]
-    assert f"run/{slug}" in cli("ledger", "parked", "list").out
-    assert cli("ledger", "parked", "retry").code == 1
-    strange = cli("ledger", "parked", "retry", "nosuch")
-    assert (strange.code, "nosuch: no event of it is parked; parked: run/" in strange.said) == (
-        3,
-        True,
-    )
-    assert cli("ledger", "parked", "list", "--json").json["parked"][0]["attempts"] == 2
-    # Whoever reads the view, or makes it anew, is told what it lacks.
-    weeks = cli("ledger", "weeks")
-    assert "newest events of 1 stream are not counted: see `watchkeeper ledger parked" in weeks.out
-    assert cli("ledger", "weeks", "--json").json["parked"] == 1
-    assert cli("ledger", "stats", "--json").json["parked"] == 0
-    built = cli("ledger", "rebuild", "weeks")
-    assert (built.code, "1 stream parked" in built.out) == (1, True)
-    assert cli("ledger", "rebuild", "sizes").code == 0
-    everything = cli("ledger", "rebuild", "--all", "--json")
-    assert everything.code == 1
-    assert [one.get("parked") for one in everything.json["built"]] == [0, 0, 1, None]
+        store.append([Write(f"run/{slug}", version, (("run.finding_opened.1", b"{}"),))])
+    said = f"which is event {version + 1} of run/{slug}: Undecodable:"
+    caught_up = cli("ledger", "catch-up", "--json")
+    [wrong] = caught_up.json["wrong"]
+    assert (caught_up.code, said in wrong, "weeks@1" in wrong) == (1, True, True)
+    for words in (("ledger", "weeks"), ("ledger", "projections"), ("ledger", "rebuild", "weeks")):
+        shown = cli(*words)
+        assert (shown.code != 0, said in shown.out + shown.err) == (True, True), words
+    assert cli("ledger", "stats").code == 0
+    everything = cli("ledger", "rebuild", "--all")
+    assert (everything.code, said in everything.said) == (2, True)
+    assert "status@1 is built for 1 run" in everything.out
     # `verify` says where reading ends, as `status` does.
     after = f"{slug}: unreadable after event {version}:"
     assert [text for text in cli("verify", "--json").json["problems"] if text.startswith(after)]
@@ -387,7 +342,7 @@ def test_verify_compares_each_kept_view_with_the_ledger(
     assert cli("verify", "--offline").code == 0
 
 
-def test_verify_knows_a_view_that_is_behind_parked_or_of_another_release(
+def test_verify_knows_a_view_that_is_behind_halted_or_of_another_release(
     cli: Cli, home: Path
 ) -> None:
     with store_at(home) as store:
@@ -401,9 +356,9 @@ def test_verify_knows_a_view_that_is_behind_parked_or_of_another_release(
         bad = (("run.finding_opened.1", b"{}"), ("run.finding_opened.1", b"{}"))
         store.append([Write(f"run/{slug}", version, bad)])
         assert cli("ledger", "catch-up").code == 1
-        [parked] = views.parked()
+        [halted] = [build.title for build in views.builds() if build.error]
     said = cli("verify", "--offline", "--json").json["problems"]
-    assert parked.stream == f"run/{slug}"
+    assert halted == "weeks@1"
     assert [text for text in said if text.startswith("view ")] == []
     changed(home, "UPDATE builds SET version = 9 WHERE name = 'sizes'")
     report_of = cli("verify", "--offline", "--json").json["notes"]

@@ -1,4 +1,4 @@
-"""Comparing kept views with the ledger: the same verdict however few rows are held in memory."""
+"""Comparing kept views with a fresh fold of the ledger."""
 
 import sqlite3
 from contextlib import closing
@@ -10,14 +10,12 @@ import pytest
 from tests.histories import told
 from watchkeeper.adapters.store import postgres_pages
 from watchkeeper.adapters.views_file import ViewsFile, snapshots
-from watchkeeper.adapters.views_scratch import ScratchFile
 from watchkeeper.ports import event_store
 from watchkeeper.ports.event_store import Write
 from watchkeeper.projections.verification import sentence_of
 from watchkeeper.projections.views.catalogue import PROJECTIONS
 from watchkeeper.projections.views.view import Projection, Row, Seen
 from watchkeeper.services.ledger.verify import Report
-from watchkeeper.services.views import compare
 from watchkeeper.services.views.compare import compare_views
 from watchkeeper.services.views.rebuild import catch_up
 
@@ -31,22 +29,20 @@ def _count(key: str, row: Row | None, seen: Seen) -> Row:
     return {"events": (row or {"events": 0})["events"] + 1, "newest": seen.position}
 
 
-MANY = Projection("many", 1, _keys, _count, "rows that come again after they were put aside")
+MANY = Projection("many", 1, _keys, _count, "rows with keys beyond ASCII")
 KNOWN = (*PROJECTIONS, MANY)
 
 
 def compared(store: Any, path: Path) -> list[str]:
     report = Report()
-    with snapshots(path) as kept, ScratchFile() as scratch:
-        compare_views(store, kept, KNOWN, scratch, report)
+    with snapshots(path) as kept:
+        compare_views(store, kept, KNOWN, report)
     return [sentence_of(one) for one in report.problems]
 
 
-@pytest.mark.parametrize("held", [0, 3, compare.HELD_MAX])
-def test_rows_that_were_put_aside_are_compared_as_those_that_are_held(
-    store: Any, views: ViewsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
+def test_rows_that_lack_differ_or_are_too_many_are_counted(
+    store: Any, views: ViewsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare, "HELD_MAX", held)
     for module in (event_store, postgres_pages):
         monkeypatch.setattr(module, "READ_PAGE", 20)
     told(store, ["held", "crash_loop"])
@@ -73,8 +69,8 @@ def test_a_watch_may_move_views_while_they_are_compared(
     store.append([Write("host/a", 0, (("t", b"{}"),))])
     catch_up(store, views, KNOWN)
     report = Report()
-    with snapshots(tmp_path / "views.db") as kept, ScratchFile() as scratch:
+    with snapshots(tmp_path / "views.db") as kept:
         store.append([Write("host/a", 1, (("t", b"{}"),))])
         catch_up(store, views, KNOWN)
-        compare_views(store, kept, KNOWN, scratch, report)
+        compare_views(store, kept, KNOWN, report)
     assert (report.problems, len(kept)) == ([], len(KNOWN))

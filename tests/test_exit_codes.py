@@ -44,7 +44,6 @@ KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
             ("run", "announce", "tiny", "--end", "act-9"), ("signals", "bind", "x-1", "tiny"),
             ("signals", "replay", "quarantine-3"), ("run", "handover", "tiny", "--to", "nobody"),
             ("ledger", "rebuild", "sizes", "--from", "99999"),
-            ("ledger", "parked", "retry", "nobody"),
             ("permit", "waive", "tiny", "L13", *WHY), ("approve", "tiny", "--plan", PLAN),
         ],
     ),

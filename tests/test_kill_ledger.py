@@ -31,7 +31,7 @@ def test_thirty_kills_lose_nothing_double_nothing_and_leave_every_view_equal() -
     code, report = kill_ledger("--kills", "30", "--seed", "1")
     assert (code, report["problems"], report["kills"]) == (0, [], 30)
     # Before, within and right after each transaction, in the middle of a group, and at any moment.
-    assert len(report["points"]) == 21
+    assert len(report["points"]) == 18
 
 
 def test_a_page_in_two_steps_is_found() -> None:

@@ -102,18 +102,20 @@ def test_a_view_that_is_ahead_of_a_restored_ledger_is_not_believed(
         assert load_bindings(opened, restored) == Known()
 
 
-def test_a_view_with_a_parked_event_is_not_believed(store: Any, opened: Opened) -> None:
-    store.append([Write("run/a", 0, (("run.drafted.1", b"not JSON"),))])
+def test_a_view_that_an_event_halted_is_not_believed(store: Any, opened: Opened) -> None:
+    some(store)
+    level(store, opened)
+    store.append([Write("run/bad", 0, (("run.drafted.1", b"not JSON"),))])
     level(store, opened)
     with opened() as views:
-        assert [one.stream for one in views.parked()] == ["run/a"]
+        assert "event 1 of run/bad" in views.builds()[0].error
     assert load_bindings(opened, store) == Known()
 
 
 def test_a_view_of_the_newer_events_only_is_not_believed(store: Any, opened: Opened) -> None:
     some(store)
     with opened() as views:
-        rebuild(store, views, BINDINGS, "test", begin=2)
+        rebuild(store, views, BINDINGS, begin=2)
     assert load_bindings(opened, store) == Known()
 
 
@@ -121,7 +123,7 @@ def test_a_view_that_stands_still_is_not_believed(store: Any, opened: Opened) ->
     some(store)
     level(store, opened)
     with opened() as views:
-        views.stand(views.builds()[0], "it is ill")
+        views.halt(views.builds()[0], "it is ill")
     assert load_bindings(opened, store) == Known()
 
 
@@ -147,7 +149,7 @@ def test_a_view_that_is_replaced_while_its_rows_are_read_is_not_believed(
     class Replaced(ViewsFile):
         def rows(self, build: Build, keys: Sequence[str] | None = None) -> dict[str, str]:
             with ViewsFile(self.path) as other:
-                rebuild(store, other, BINDINGS, "another process")
+                rebuild(store, other, BINDINGS)
             return super().rows(build, keys)
 
     assert load_bindings(lambda: Replaced(tmp_path / "views.db"), store) == Known()

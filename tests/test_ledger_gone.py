@@ -226,7 +226,7 @@ READS = (
     ["status"], ["status", "tiny"], ["status", "--json"], ["why", "tiny"], ["events", "tiny"],
     ["logbook", "tiny"], ["checkpoints", "tiny"], ["tools", "subscribe", "--no-follow"],
     ["ledger", "export"], ["ledger", "replay", "--all"], ["ledger", "stats"], ["ledger", "weeks"],
-    ["ledger", "projections"], ["ledger", "parked", "list"],
+    ["ledger", "projections"],
 )  # fmt: skip
 
 

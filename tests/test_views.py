@@ -1,4 +1,4 @@
-"""Kept views: level with the ledger, parked by reference, built beside, never ahead."""
+"""Kept views: level with the ledger, halted by a bad event, rebuilt next to the live one."""
 
 import json
 import threading
@@ -14,10 +14,10 @@ from tests.histories import told
 from tests.stores import recorder_of
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.adapters.views_file import ViewsFile
+from watchkeeper.adapters.views_file import ViewsFile, glance
 from watchkeeper.domain.run.registry import UPCASTS, type_of
 from watchkeeper.ports.event_store import Recorded, StoreFailure, Write
-from watchkeeper.ports.views import Build, BuildState, Move, Views, ViewsFailure
+from watchkeeper.ports.views import Build, BuildState, Views, ViewsFailure
 from watchkeeper.projections.views.bindings import BINDINGS
 from watchkeeper.projections.views.catalogue import PROJECTIONS
 from watchkeeper.projections.views.sizes import SIZES
@@ -25,8 +25,8 @@ from watchkeeper.projections.views.view import Passed, Projection, Row, Seen, Su
 from watchkeeper.projections.views.weeks import WEEKS
 from watchkeeper.services.ledger.ledger_feed import PAGE
 from watchkeeper.services.views import catch_up as catching_up
-from watchkeeper.services.views.catch_up import LEASE, Pages, retry_all, step
-from watchkeeper.services.views.rebuild import BuildHeld, by_title, catch_up, ensure, rebuild
+from watchkeeper.services.views.catch_up import Pages, ViewHalted, step
+from watchkeeper.services.views.rebuild import by_title, catch_up, ensure, rebuild
 from watchkeeper.services.views.worker import POLL_EVERY, Tail, tailing
 
 ME = "test 1"
@@ -126,33 +126,34 @@ def test_the_position_moves_over_events_that_touch_no_row(store: Any, views: Vie
 
 
 @pytest.mark.parametrize("bad", ["poison", "bitter"])
-def test_what_cannot_be_folded_is_parked_and_holds_up_only_its_own_stream(
+def test_an_event_that_cannot_be_folded_halts_its_view_until_it_can(
     store: Any, views: ViewsFile, bad: str
 ) -> None:
+    add(store, "run/b", *many(PAGE))
     add(store, "run/a", "1", bad, "3")
-    add(store, "run/b", "1", "2")
-    catch_up(store, views, [VERSIONS])
-    add(store, "run/a", "4")
-    add(store, "run/b", "3")
-    catch_up(store, views, [VERSIONS])
-    assert rows(views, "versions") == {
-        "run/a": {"versions": [1]},
-        "run/b": {"versions": [1, 2, 3]},
-    }
-    [parked] = views.parked()
-    assert (parked.stream, parked.version, parked.position, parked.attempts) == ("run/a", 2, 2, 1)
-    assert live(views, "versions").position == store.newest()
+    assert catch_up(store, views, [VERSIONS, SIZES])
+    [halted] = [one for one in views.builds() if one.name == "versions"]
+    assert halted.position == PAGE  # Nothing of the page with the event was stored.
+    error = "ValueError: cannot be folded" if bad == "poison" else "KeyError: 'nor can this'"
+    assert f"cannot process event {PAGE + 2}, which is event 2 of run/a: {error}" in halted.error
+    assert "`watchkeeper ledger catch-up`" in halted.error
+    assert live(views).position == store.newest()  # The other view continues.
+    with pytest.raises(ViewHalted, match="event 2 of run/a"):
+        rebuild(store, views, VERSIONS)
+    assert catch_up(store, views, [GENTLE])
+    assert live(views, "versions").error == ""
+    assert rows(views, "versions")["run/a"] == {"versions": [1, 2, 3]}
 
 
 @pytest.mark.parametrize("fails", ["of", "plus", "neither"])
-def test_events_that_are_folded_at_once_are_parked_one_by_one(
-    store: Any, views: ViewsFile, caplog: pytest.LogCaptureFixture, fails: str
+def test_events_that_cannot_be_folded_at_once_are_folded_one_by_one(
+    store: Any, views: ViewsFile, fails: str
 ) -> None:
     pages: list[list[int]] = []
 
     def of(events: Sequence[Passed]) -> dict[str, Row]:
         pages.append([position for position, *_ in events])
-        if fails == "of" and any(one[4] == len(b"poison") for one in events):
+        if fails == "of":
             raise ValueError("one of them")
         rows: dict[str, Row] = {}
         for one in events:
@@ -164,22 +165,13 @@ def test_events_that_are_folded_at_once_are_parked_one_by_one(
             raise ValueError("these two")
         return {"versions": [*one["versions"], *other["versions"]]}
 
-    known = replace(VERSIONS if fails == "of" else GENTLE, sums=Sums(of, plus))
-    add(store, "run/a", "1", "poison", "3")
-    add(store, "run/b", "1", "2")
+    known = replace(GENTLE, sums=Sums(of, plus))
+    add(store, "run/a", "1", "2")
     catch_up(store, views, [known])
-    add(store, "run/a", "4")
-    add(store, "run/b", "3")
+    add(store, "run/a", "3")
     catch_up(store, views, [known])
-    parked = fails == "of"
-    assert rows(views, "versions") == {
-        "run/a": {"versions": [1] if parked else [1, 2, 3, 4]},
-        "run/b": {"versions": [1, 2, 3]},
-    }
-    assert [(one.stream, one.version) for one in views.parked()] == [("run/a", 2)] * parked
-    assert caplog.text.count("is parked") == parked
-    # What waits is not even shown: it would be counted twice when it is taken in.
-    assert pages == [[1, 2, 3, 4, 5], [7] if parked else [6, 7]]
+    assert rows(views, "versions") == {"run/a": {"versions": [1, 2, 3]}}
+    assert pages == [[1, 2], [3]]
 
 
 def test_no_projection_looks_into_events_of_topics_that_it_passes(
@@ -191,57 +183,6 @@ def test_no_projection_looks_into_events_of_topics_that_it_passes(
         known = type_of.keys() | UPCASTS.keys()
         for topic in () if one.topics is None else known - one.topics:
             assert one.keys(Seen(1, "run/a", 1, topic, b"{}", b"")) == (), (one.title, topic)
-
-
-def test_a_retry_reads_what_waits_again_in_order(store: Any, views: ViewsFile) -> None:
-    add(store, "run/a", "1", "poison", "3")
-    add(store, "run/b", "poison")
-    catch_up(store, views, [VERSIONS])
-    add(store, "run/a", "4")
-    catch_up(store, views, [VERSIONS])
-    assert retry_all(store, views, by_title([VERSIONS])) == (0, 2)
-    assert [one.attempts for one in views.parked()] == [2, 2]
-    only_a = retry_all(store, views, by_title([GENTLE]), lambda _, one: one.stream == "run/a")
-    assert only_a == (1, 0)
-    assert rows(views, "versions")["run/a"] == {"versions": [1, 2, 3, 4]}
-    assert [one.stream for one in views.parked()] == ["run/b"]
-
-
-def test_a_retry_beside_a_busy_tailer_begins_again(
-    store: Any, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add(store, "run/a", "1", "poison", "3")
-    catch_up(store, views, [VERSIONS])
-    whole, lost = ViewsFile.move, [1, 2]
-
-    def move(self: ViewsFile, build: Build, move: Move) -> Build | None:
-        if lost and build.title == "versions@1":
-            lost.pop()
-            add(store, "run/b", "1")
-            page = Pages(store).after(build.position)
-            # As a tailer does that comes first.
-            assert whole(self, build, Move(page[-1].position, page[-1].hash, {})) is not None
-        return whole(self, build, move)
-
-    monkeypatch.setattr(ViewsFile, "move", move)
-    assert retry_all(store, views, by_title([GENTLE])) == (1, 0)
-    assert lost == []
-    assert rows(views, "versions")["run/a"] == {"versions": [1, 2, 3]}
-    assert views.parked() == []
-
-
-def test_a_retry_that_meets_a_later_bad_event_keeps_what_came_before_it(
-    store: Any, views: ViewsFile
-) -> None:
-    add(store, "run/a", "poison", "2", "bitter", "4")
-    catch_up(store, views, [VERSIONS])
-    half = replace(VERSIONS, keys=stream_of)
-    assert retry_all(store, views, by_title([half])) == (0, 1)
-    [parked] = views.parked()
-    assert (parked.version, parked.position) == (3, 3)
-    assert rows(views, "versions")["run/a"] == {"versions": [1, 2]}
-    assert retry_all(store, views, by_title([GENTLE])) == (1, 0)
-    assert rows(views, "versions")["run/a"] == {"versions": [1, 2, 3, 4]}
 
 
 def test_a_newer_version_is_built_beside_the_live_one_and_replaces_it_when_level(
@@ -283,7 +224,7 @@ def test_a_rebuild_is_beside_the_live_view_and_gives_the_same_rows(
         positions.append(build.position)
         assert views.rows(live(views))  # Never a moment without a view.
 
-    built = rebuild(store, views, SIZES, ME, reported=told)
+    built = rebuild(store, views, SIZES, reported=told)
     assert (built.id != first.id, built.state) == (True, BuildState.LIVE)
     assert rows(views) == before
     assert positions[:3] == [0, PAGE, PAGE * 2]
@@ -302,9 +243,9 @@ def test_a_rebuild_that_was_cut_short_is_gone_on_with(store: Any, views: ViewsFi
             raise Killed
 
     with pytest.raises(Killed):
-        rebuild(store, views, SIZES, ME, reported=killed)
+        rebuild(store, views, SIZES, reported=killed)
     positions: list[int] = []
-    rebuild(store, views, SIZES, ME, reported=lambda build: positions.append(build.position))
+    rebuild(store, views, SIZES, reported=lambda build: positions.append(build.position))
     assert positions[0] == PAGE
     assert rows(views)["topic t"]["events"] == PAGE * 3
 
@@ -312,38 +253,40 @@ def test_a_rebuild_that_was_cut_short_is_gone_on_with(store: Any, views: ViewsFi
 def test_a_rebuild_from_a_position_counts_what_came_after_it(store: Any, views: ViewsFile) -> None:
     add(store, "run/a", *many(10))
     catch_up(store, views, [SIZES])
-    rebuild(store, views, SIZES, ME, begin=7)
+    rebuild(store, views, SIZES, begin=7)
     assert (live(views).begin, rows(views)["topic t"]["events"]) == (7, 3)
 
 
-def test_what_another_process_builds_is_left_to_it(
-    store: Any, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
+def test_two_rebuilds_of_one_view_share_the_work(
+    store: Any, views: ViewsFile, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(
-        "watchkeeper.services.views.rebuild.WAIT_FOR_LEASE", timedelta(milliseconds=10)
-    )
-    add(store, "run/a", "1")
-    build = views.begin("sizes", 1, begin=0, digest=b"", target=1)
-    now = clock.now()
-    assert views.take(build, "other 7", now + timedelta(minutes=1), now)
-    assert not views.take(build, ME, now + timedelta(minutes=1), now)
-    with pytest.raises(BuildHeld, match="another process"):
-        rebuild(store, views, SIZES, ME)
-    later = now + timedelta(minutes=2)
-    assert views.take(build, ME, later + timedelta(minutes=1), later)  # Its lease has run out.
+    add(store, "run/a", *many(PAGE * 3))
+    positions: list[int] = []
+
+    def concurrent(build: Build) -> None:
+        positions.append(build.position)
+        if build.position == PAGE:
+            with ViewsFile(tmp_path / "views.db") as other:
+                rebuild(store, other, SIZES)
+
+    built = rebuild(store, views, SIZES, reported=concurrent)
+    assert (built.state, positions) == (BuildState.LIVE, [0, PAGE, PAGE * 3])
+    assert rows(views)["topic t"]["events"] == PAGE * 3
+    assert len(views.builds()) == 1
 
 
-@pytest.mark.parametrize("back", [timedelta(seconds=45), timedelta(hours=2)])
-def test_a_lease_from_before_the_clock_was_set_back_holds_nothing_up(
-    store: Any, views: ViewsFile, monkeypatch: pytest.MonkeyPatch, back: timedelta
+def test_a_rebuild_that_another_one_began_again_ends_with_an_error(
+    store: Any, views: ViewsFile
 ) -> None:
-    add(store, "run/a", "1")
-    build = views.begin("sizes", 1, begin=0, digest=b"", target=1)
-    noon = clock.now()
-    assert views.take(build, "killed 7", noon + LEASE, noon)
-    monkeypatch.setattr(clock, "now", lambda: noon - back)
-    Tail(store, views, [SIZES], ME).turn()
-    assert live(views).position == 1
+    add(store, "run/a", *many(PAGE * 2))
+
+    def began_again(build: Build) -> None:
+        if build.position == PAGE:
+            rebuild(store, views, SIZES, begin=1)
+
+    with pytest.raises(ViewHalted, match="begun again"):
+        rebuild(store, views, SIZES, reported=began_again)
+    assert live(views).begin == 1
 
 
 def test_two_who_move_one_build_store_each_page_once(
@@ -371,7 +314,7 @@ def test_a_view_ahead_of_a_restored_ledger_stands_still_and_says_how_to_rebuild(
         catch_up(older, views, [SIZES])
         assert "watchkeeper ledger rebuild sizes" in live(views).error
         assert rows(views)["topic t"]["events"] == 20
-        rebuild(older, views, SIZES, ME)
+        rebuild(older, views, SIZES)
         assert (live(views).error, rows(views)["topic t"]["events"]) == ("", 30 if longer else 10)
 
 
@@ -445,12 +388,24 @@ def test_a_tailer_goes_on_after_the_store_failed_and_says_so_meanwhile(
 
 
 def test_a_poisoned_event_ends_no_tailer(store: Any, views: ViewsFile) -> None:
-    with tailing(store, views, [VERSIONS], ME):
+    with tailing(store, views, [VERSIONS, SIZES], ME):
         add(store, "run/a", "poison")
+        wait_for(lambda: [b for b in views.builds() if "event 1 of run/a" in b.error])
         add(store, "run/b", "1")
-        wait_for(lambda: [b for b in views.builds() if b.position == 2])
-        wait_for(lambda: [b for b in views.builds() if b.state is BuildState.LIVE])
-        assert rows(views, "versions") == {"run/b": {"versions": [1]}}
+        wait_for(lambda: [b for b in views.builds() if (b.name, b.position) == ("sizes", 2)])
+
+
+def test_views_of_an_earlier_release_are_built_again(store: Any, tmp_path: Path) -> None:
+    add(store, "run/a", "1")
+    path = tmp_path / "views.db"
+    with ViewsFile(path) as views:
+        catch_up(store, views, [SIZES])
+        views._connection.execute("PRAGMA user_version = 1")  # pyright: ignore[reportPrivateUsage]
+    assert glance(path) is None
+    with ViewsFile(path) as views:
+        assert views.builds() == []
+        catch_up(store, views, [SIZES])
+        assert rows(views)["topic t"]["events"] == 1
 
 
 def test_a_file_of_a_newer_release_or_of_rubbish_is_refused_in_words(tmp_path: Path) -> None:
@@ -476,7 +431,7 @@ def test_a_rebuild_by_the_library_gives_the_same_rows(
     found: list[tuple[int, bytes, dict[str, str]]] = []
     for number, recorder in enumerate((None, recorder_of(store))):
         with ViewsFile(tmp_path / f"{number}.views") as views:
-            built = rebuild(store, views, projection, "test", recorder=recorder)
+            built = rebuild(store, views, projection, recorder=recorder)
             assert built.state is BuildState.LIVE
             found.append((built.position, built.hash, views.rows(built)))
     assert found[0] == found[1]

@@ -25,8 +25,8 @@ from watchkeeper.ports.views import Build, BuildState, Move
 from watchkeeper.projections.views.catalogue import PROJECTIONS
 from watchkeeper.projections.views.sizes import SIZES
 from watchkeeper.projections.views.view import Passed, Projection, Row, Seen, Sums, folded
-from watchkeeper.services.views.catch_up import Pages, retry_all, step
-from watchkeeper.services.views.rebuild import by_title, catch_up, ensure, rebuild
+from watchkeeper.services.views.catch_up import Pages, ViewHalted, step
+from watchkeeper.services.views.rebuild import advance, by_title, catch_up, ensure, rebuild
 
 STREAMS = ("run/a", "run/b", "effects/a")
 PAGE = 3
@@ -55,7 +55,7 @@ STRICT = Projection("sums", 1, strict_keys, summed, "sums, for tests")
 
 
 def sums_of(events: Sequence[Passed]) -> dict[str, Row]:
-    """All at once, which goes wrong wherever the fold of one event does, and after a `mend`."""
+    """All at once, which goes wrong wherever the fold of one event does, and after a `fix`."""
     rows: dict[str, Row] = {}
     for position, stream, version, topic, size, digest, _ in events:
         seen = Seen(position, stream, version, topic, bytes(size), digest)
@@ -80,7 +80,7 @@ def seen_of(store: EventStore, begin: int = 0) -> list[Seen]:
 
 
 class Views(RuleBasedStateMachine):
-    """Append, conflict, crash, tail, rebuild, park, retry, upgrade, open again."""
+    """Append, conflict, crash, tail, rebuild, halt, fix, upgrade, open again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class Views(RuleBasedStateMachine):
             for build in self.views.builds():
                 known = by_title(self.known).get(build.title)
                 if known is not None:
-                    step(shared, self.views, build, known)
+                    advance(shared, self.views, build, known)
 
     @rule(stored=st.booleans())
     def crash_in_a_page(self, stored: bool) -> None:
@@ -152,7 +152,7 @@ class Views(RuleBasedStateMachine):
             for build in self.views.builds():
                 known = by_title(self.known).get(build.title)
                 if known is not None and build.position < self.store.newest():
-                    with pytest.raises(Killed):
+                    with pytest.raises((Killed, ViewHalted)):
                         step(Pages(self.store), self.views, build, known)
 
     @rule(after=st.integers(0, 3))
@@ -165,39 +165,37 @@ class Views(RuleBasedStateMachine):
                 raise Killed
 
         try:
-            rebuild(self.store, self.views, self.known[-1], "machine", reported=tell)
-        except Killed:
+            rebuild(self.store, self.views, self.known[-1], reported=tell)
+        except (Killed, ViewHalted):
             return
 
-    @rule(between=st.sampled_from(("switch", "drop")))
-    def crash_in_a_switch(self, between: str) -> None:
-        """Before the switch, or between it and the drop of what was replaced."""
+    @rule(stored=st.booleans())
+    def crash_in_a_switch(self, stored: bool) -> None:
+        """Before the switch, or right after it."""
+        whole = ViewsFile.switch
 
         def killed(views: ViewsFile, build: Build) -> Any:
+            if stored:
+                whole(views, build)
             raise Killed
 
-        with mock.patch.object(ViewsFile, between, killed):
-            try:
-                rebuild(self.store, self.views, self.known[-1], "machine")
-            except Killed:
-                return
+        with (
+            mock.patch.object(ViewsFile, "switch", killed),
+            contextlib.suppress(Killed, ViewHalted),
+        ):
+            rebuild(self.store, self.views, self.known[-1])
 
     @rule()
     def rebuild(self) -> None:
-        rebuild(self.store, self.views, self.known[-1], "machine")
+        with contextlib.suppress(ViewHalted):
+            rebuild(self.store, self.views, self.known[-1])
 
     @rule()
-    def retry(self) -> None:
-        retry_all(self.store, self.views, by_title(self.known))
-
-    @rule()
-    def mend(self) -> None:
+    def fix(self) -> None:
         """A release that can fold what the one before could not, until `spoil`."""
         self.known = [replace(one, keys=gentle_keys) for one in self.known]
-        known = by_title(self.known)
-        retry_all(self.store, self.views, known)
-        now = [build for build in self.views.builds() if build.state is not BuildState.OLD]
-        assert not [one for b in now if b.title in known for one in self.views.parked(b)]
+        assert catch_up(self.store, self.views, self.known)
+        assert not [one for one in self.views.builds() if one.error]
 
     @rule()
     def spoil(self) -> None:
@@ -218,19 +216,21 @@ class Views(RuleBasedStateMachine):
 
     @rule()
     def level(self) -> None:
-        """Every live view equals the fold of all that does not wait behind a parked event."""
+        """Every view equals the fold up to its position, and only a bad event halts one."""
         assert catch_up(self.store, self.views, self.known)
-        [live] = self.views.builds()
-        assert (live.state, live.version) == (BuildState.LIVE, self.known[-1].version)
-        assert live.position == self.store.newest()
-        parked = {one.stream: one.version for one in self.views.parked(live)}
         every = seen_of(self.store)
-        bad = {(one.stream, one.version) for one in every if one.state.startswith(b"poison")}
-        assert set(parked.items()) <= bad
-        free = [s for s in every if s.version < parked.get(s.stream, s.version + 1)]
-        rows = {key: json.loads(row) for key, row in self.views.rows(live).items()}
-        gentle = replace(self.known[-1], keys=gentle_keys)
-        assert rows == folded(gentle, {}, free)
+        newest = self.known[-1]
+        for build in self.views.builds():
+            next_page = every[build.position : build.position + PAGE]
+            assert bool(build.error) == (build.position < self.store.newest()), build
+            if build.error:
+                assert any(one.state.startswith(b"poison") for one in next_page), build
+            rows = {key: json.loads(row) for key, row in self.views.rows(build).items()}
+            gentle = replace(newest, keys=gentle_keys)
+            assert rows == folded(gentle, {}, every[: build.position])
+        if not any(build.error for build in self.views.builds()):
+            [live] = self.views.builds()
+            assert (live.state, live.version) == (BuildState.LIVE, newest.version)
 
     @invariant()
     def nothing_is_lost_and_the_chain_holds(self) -> None:
@@ -295,6 +295,6 @@ def test_every_projection_equals_its_rebuild_whatever_page_was_cut_short(
             for one in PROJECTIONS:
                 rows = {key: json.loads(row) for key, row in kept[one.name].items()}
                 assert rows == folded(one, {}, seen_of(store))
-                rebuild(store, views, one, "test")
+                rebuild(store, views, one)
             assert {b.name: views.rows(b) for b in views.builds()} == kept
             assert SIZES.name in kept

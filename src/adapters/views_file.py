@@ -14,20 +14,15 @@ from threading import RLock
 from typing import Any, Self
 
 from watchkeeper import clock
-from watchkeeper.ports.views import Beat, Build, BuildState, Move, Parked, Snapshot, ViewsFailure
+from watchkeeper.ports.views import Beat, Build, BuildState, Move, Snapshot, ViewsFailure
 
 FILE = "views.db"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_S = 10.0
 _KEYS_MAX = 5000
 """Keys in one statement; SQLite takes some 32,000."""
 
-_BUILD = (
-    "id, name, version, state, begin, position, hash, revision, target, holder, lease_until, "
-    "moved_at, error"
-)
-
-_PARKED = "build, stream, version, position, error, attempts, parked_at"
+_BUILD = "id, name, version, state, begin, position, hash, revision, target, moved_at, error"
 
 _TABLES = (
     f"""CREATE TABLE builds (
@@ -40,8 +35,6 @@ _TABLES = (
     hash BLOB NOT NULL,
     revision INTEGER NOT NULL,
     target INTEGER NOT NULL,
-    holder TEXT NOT NULL,
-    lease_until TEXT,
     moved_at TEXT NOT NULL,
     error TEXT NOT NULL
 ) STRICT""",
@@ -52,16 +45,6 @@ _TABLES = (
     key TEXT NOT NULL,
     row TEXT NOT NULL,
     PRIMARY KEY (build, key)
-) STRICT, WITHOUT ROWID""",
-    """CREATE TABLE parked (
-    build INTEGER NOT NULL,
-    stream TEXT NOT NULL,
-    version INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    error TEXT NOT NULL,
-    attempts INTEGER NOT NULL,
-    parked_at TEXT NOT NULL,
-    PRIMARY KEY (build, stream)
 ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE beats (
     holder TEXT PRIMARY KEY,
@@ -119,32 +102,13 @@ class ViewsFile:
                 _drop(sql, build.id)
             sql.execute(
                 "INSERT INTO builds (name, version, state, begin, position, hash, revision, target,"
-                " holder, lease_until, moved_at, error)"
-                " VALUES (?, ?, 'building', ?, ?, ?, 0, ?, '', NULL, ?, '')",
+                " moved_at, error) VALUES (?, ?, 'building', ?, ?, ?, 0, ?, ?, '')",
                 (name, version, begin, begin, digest, target, clock.now().isoformat()),
             )
             row = sql.execute(
                 f"SELECT {_BUILD} FROM builds WHERE name = ? AND state = 'building'", (name,)
             ).fetchone()
         return _build(row)
-
-    def take(self, build: Build, holder: str, until: datetime, now: datetime) -> bool:
-        """Take or renew the lease of a build; false until another holder's has expired."""
-        with self._writing() as sql:
-            row = sql.execute(
-                "SELECT holder, lease_until FROM builds WHERE id = ?", (build.id,)
-            ).fetchone()
-            if row is None:
-                return False
-            ends = None if row[1] is None else datetime.fromisoformat(row[1])
-            held = ends is not None and now < ends <= until + (until - now)
-            if held and row[0] != holder:
-                return False
-            sql.execute(
-                "UPDATE builds SET holder = ?, lease_until = ? WHERE id = ?",
-                (holder, until.isoformat(), build.id),
-            )
-        return True
 
     def rows(self, build: Build, keys: Sequence[str] | None = None) -> dict[str, str]:
         """Return rows of a build by key; all of them when no keys are named."""
@@ -163,7 +127,7 @@ class ViewsFile:
         with self._writing() as sql:
             done = sql.execute(
                 "UPDATE builds SET position = ?, hash = ?, revision = revision + 1, moved_at = ?,"
-                " error = '' WHERE id = ? AND revision = ? AND state <> 'old'",
+                " error = '' WHERE id = ? AND revision = ?",
                 (move.position, move.hash, clock.now().isoformat(), build.id, build.revision),
             )
             if done.rowcount != 1:
@@ -173,28 +137,16 @@ class ViewsFile:
                 " ON CONFLICT (build, key) DO UPDATE SET row = excluded.row",
                 [(build.id, key, row) for key, row in move.rows.items()],
             )
-            sql.executemany(
-                "DELETE FROM parked WHERE build = ? AND stream = ?",
-                [(build.id, stream) for stream in move.released],
-            )
-            sql.executemany(
-                "INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (p.build, p.stream, p.version, p.position, p.error, p.attempts,
-                     p.parked_at.isoformat())
-                    for p in move.parked
-                ],
-            )  # fmt: skip
             row = sql.execute(f"SELECT {_BUILD} FROM builds WHERE id = ?", (build.id,)).fetchone()
         return _build(row)
 
-    def stand(self, build: Build, error: str) -> None:
-        """Record why a build is stuck, or that it is no longer stuck."""
+    def halt(self, build: Build, error: str) -> None:
+        """Record why a build cannot continue; an empty text lets it continue."""
         with self._writing() as sql:
             sql.execute("UPDATE builds SET error = ? WHERE id = ?", (error, build.id))
 
     def switch(self, build: Build) -> bool:
-        """Make a build live in one transaction; false unless it is as far as the live one."""
+        """Replace the live build by this one in one transaction; False if this one is behind."""
         with self._writing() as sql:
             row = sql.execute(
                 "SELECT position, state FROM builds WHERE id = ?", (build.id,)
@@ -205,31 +157,21 @@ class ViewsFile:
             ).fetchone()
             if row is None or row[1] != BuildState.BUILDING:
                 return False
-            # A live but stuck build, such as one ahead of the ledger, is never waited for.
+            # A halted live build, such as one ahead of the ledger, never grows level.
             if live is not None and not live[2] and row[0] < live[1]:
                 return False
             if live is not None:
-                sql.execute("UPDATE builds SET state = 'old' WHERE id = ?", (live[0],))
+                _drop(sql, live[0])
             sql.execute(
-                "UPDATE builds SET state = 'live', holder = '', lease_until = NULL,"
-                " revision = revision + 1 WHERE id = ?",
+                "UPDATE builds SET state = 'live', revision = revision + 1 WHERE id = ?",
                 (build.id,),
             )
         return True
 
     def drop(self, build: Build) -> None:
-        """Remove a build with its rows and parked events; no error if it is missing."""
+        """Remove a build with its rows; no error if it is missing."""
         with self._writing() as sql:
             _drop(sql, build.id)
-
-    def parked(self, build: Build | None = None) -> list[Parked]:
-        """Return parked events of one build or of all, oldest first."""
-        asked = f"SELECT {_PARKED} FROM parked"
-        if build is None:
-            rows = self._all(f"{asked} ORDER BY position, build")
-        else:
-            rows = self._all(f"{asked} WHERE build = ? ORDER BY position", build.id)
-        return [_parked(*row) for row in rows]
 
     def beat(self, beat: Beat) -> None:
         """Record a heartbeat."""
@@ -245,12 +187,9 @@ class ViewsFile:
         return [Beat(holder, datetime.fromisoformat(at), error) for holder, at, error in rows]
 
     def left(self, holder: str) -> None:
-        """Forget a process that ended as it should, and let go of its leases."""
+        """Forget a process that ended normally."""
         with self._writing() as sql:
             sql.execute("DELETE FROM beats WHERE holder = ?", (holder,))
-            sql.execute(
-                "UPDATE builds SET holder = '', lease_until = NULL WHERE holder = ?", (holder,)
-            )
 
     def close(self) -> None:
         """Release the views; safe to call twice."""
@@ -270,6 +209,9 @@ class ViewsFile:
                     f"{self.path} was written by a newer watchkeeper: upgrade this one; or "
                     "stop all watches and remove the file, and the views are rebuilt"
                 )
+            if found:
+                for table in ("builds", "rows", "parked", "beats"):
+                    sql.execute(f"DROP TABLE IF EXISTS {table}")
             for table in _TABLES:
                 sql.execute(table)
             sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -299,8 +241,8 @@ class ViewsFile:
             yield
 
 
-def glance(path: Path) -> tuple[list[Build], list[Parked], list[Beat]] | None:
-    """Read builds, parked events and heartbeats without changing a file; None if no file exists.
+def glance(path: Path) -> tuple[list[Build], list[Beat]] | None:
+    """Read builds and heartbeats without changing a file; None if no file exists.
 
     Raises:
         ViewsFailure: They cannot be read.
@@ -308,12 +250,12 @@ def glance(path: Path) -> tuple[list[Build], list[Parked], list[Beat]] | None:
     if not path.exists():
         return None
     with _named(path, "read"), _looking(path) as connection:
+        if connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
+            return None  # An earlier release wrote it; the next watch builds the views again.
         builds = connection.execute(f"SELECT {_BUILD} FROM builds ORDER BY name, id")
-        parked = connection.execute(f"SELECT {_PARKED} FROM parked ORDER BY position, build")
         beats = connection.execute("SELECT holder, at, error FROM beats ORDER BY at")
         return (
             [_build(row) for row in builds],
-            [_parked(*row) for row in parked],
             [Beat(holder, datetime.fromisoformat(at), error) for holder, at, error in beats],
         )
 
@@ -336,13 +278,8 @@ def snapshots(path: Path) -> Generator[list[Snapshot], None, None]:
             # A watch may move them meanwhile: rows belong to the position that they were read with.
             sql.execute("BEGIN")
             asked = f"SELECT {_BUILD} FROM builds WHERE state = 'live' ORDER BY name"
-            parked = f"SELECT {_PARKED} FROM parked WHERE build = ? ORDER BY position"
             found = [
-                Snapshot(
-                    build,
-                    partial(_rows, sql, path, build.id),
-                    [_parked(*row) for row in sql.execute(parked, (build.id,))],
-                )
+                Snapshot(build, partial(_rows, sql, path, build.id))
                 for build in map(_build, sql.execute(asked).fetchall())
             ]
         yield found
@@ -370,7 +307,6 @@ def _named(path: Path, what: str) -> Generator[None, None, None]:
 
 
 def _build(row: Sequence[Any]) -> Build:
-    until = None if row[10] is None else datetime.fromisoformat(row[10])
     return Build(
         id=row[0],
         name=row[1],
@@ -381,19 +317,11 @@ def _build(row: Sequence[Any]) -> Build:
         hash=row[6],
         revision=row[7],
         target=row[8],
-        holder=row[9],
-        lease_until=until,
-        moved_at=datetime.fromisoformat(row[11]),
-        error=row[12],
+        moved_at=datetime.fromisoformat(row[9]),
+        error=row[10],
     )
 
 
-def _parked(
-    build: int, stream: str, version: int, position: int, error: str, attempts: int, at: str
-) -> Parked:
-    return Parked(build, stream, version, position, error, attempts, datetime.fromisoformat(at))
-
-
 def _drop(sql: sqlite3.Connection, build: int) -> None:
-    for table, column in (("rows", "build"), ("parked", "build"), ("builds", "id")):
-        sql.execute(f"DELETE FROM {table} WHERE {column} = ?", (build,))
+    sql.execute("DELETE FROM rows WHERE build = ?", (build,))
+    sql.execute("DELETE FROM builds WHERE id = ?", (build,))

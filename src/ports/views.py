@@ -20,8 +20,6 @@ class BuildState(StrEnum):
 
     LIVE = "live"
     BUILDING = "building"
-    OLD = "old"
-    """It was replaced, and its rows will be dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +27,12 @@ class Build:
     """One version of a projection, and how far it has come.
 
     Attributes:
-        id: Its number; rows and parked events belong to it.
+        id: Its number; its rows belong to it.
         begin: The build counts only later events; 0 for the whole ledger.
         position: The newest event that it has seen, relevant or not.
         hash: The chain hash of that event, which detects a different ledger; empty at `begin`.
         revision: Grows with each change. A writer passes the revision that it read.
         target: The newest position when the build began, for progress display.
-        holder: The process that moves the build while its lease is valid.
-        lease_until: When the lease ends.
         moved_at: When it last changed.
         error: Why the build is halted; empty if it is not.
     """
@@ -50,8 +46,6 @@ class Build:
     hash: bytes
     revision: int
     target: int
-    holder: str
-    lease_until: datetime | None
     moved_at: datetime
     error: str = ""
 
@@ -62,90 +56,31 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
-    """A reference to an event that a projection could not fold.
-
-    Later events of its stream wait until it is folded.
-
-    Attributes:
-        build: The id of the build that could not fold it.
-        stream: The stream whose events wait.
-        version: The event's version; later ones wait, too.
-        position: Its place in the ledger.
-        error: The error.
-        attempts: The number of attempts.
-        parked_at: When it was first parked.
-    """
-
-    build: int
-    stream: str
-    version: int
-    position: int
-    error: str
-    attempts: int
-    parked_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Move:
-    """The changes that one page or one retry makes to a build; stored atomically.
+    """The changes that one page makes to a build; stored atomically.
 
     Attributes:
         position: The build's position afterwards.
         hash: The chain hash of the event there.
         rows: Rows that changed, as JSON texts by key.
-        parked: Events that could not be folded, whether new or retried.
-        released: Streams that no longer wait.
     """
 
     position: int
     hash: bytes
     rows: Mapping[str, str]
-    parked: Sequence[Parked] = ()
-    released: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A consistent snapshot of a build with its rows and parked events.
+    """A consistent snapshot of a build with its rows.
 
     Attributes:
         build: The build and its progress.
         rows: Yields its rows as keys and JSON texts, in byte order of the keys.
-        parked: Its parked events.
     """
 
     build: Build
     rows: Callable[[], Iterator[tuple[str, str]]]
-    parked: Sequence[Parked]
-
-
-class Scratch(Protocol):
-    """Temporary storage for rows of several views that do not fit in memory."""
-
-    def put(self, view: str, rows: Mapping[str, str]) -> None:
-        """Store rows of a view. A row replaces an older row with the same key.
-
-        Raises:
-            ViewsFailure: There is no room for them.
-        """
-        ...
-
-    def get(self, view: str, key: str) -> str | None:
-        """Return a row of a view if it is stored here.
-
-        Raises:
-            ViewsFailure: It could not be read.
-        """
-        ...
-
-    def rows(self, view: str) -> Iterator[tuple[str, str]]:
-        """Yield all rows of a view in byte order of the keys.
-
-        Raises:
-            ViewsFailure: They could not be read.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +115,6 @@ class Views(Protocol):
         """
         ...
 
-    def take(self, build: Build, holder: str, until: datetime, now: datetime) -> bool:
-        """Take or renew the lease of a build; False while another holder's lease is valid.
-
-        A lease that ends later than twice the length of this one counts as expired too. In that
-        case the clock was set back, and a live holder would have renewed it.
-        """
-        ...
-
     def rows(self, build: Build, keys: Sequence[str] | None = None) -> dict[str, str]:
         """Return rows of a build by key; all rows if no keys are given."""
         ...
@@ -196,20 +123,16 @@ class Views(Protocol):
         """Store a build's changes in one transaction; None if it changed meanwhile."""
         ...
 
-    def stand(self, build: Build, error: str) -> None:
-        """Record why a build is halted, or that it is no longer halted."""
+    def halt(self, build: Build, error: str) -> None:
+        """Record why a build cannot continue; an empty text lets it continue."""
         ...
 
     def switch(self, build: Build) -> bool:
-        """Make a build live in one transaction; False if it is behind the live one."""
+        """Replace the live build by this one in one transaction; False if this one is behind."""
         ...
 
     def drop(self, build: Build) -> None:
-        """Remove a build with its rows and parked events. A missing build is no error."""
-        ...
-
-    def parked(self, build: Build | None = None) -> list[Parked]:
-        """Return parked events of one build or of all, oldest first."""
+        """Remove a build with its rows. A missing build is no error."""
         ...
 
     def beat(self, beat: Beat) -> None:
@@ -221,7 +144,7 @@ class Views(Protocol):
         ...
 
     def left(self, holder: str) -> None:
-        """Forget a process that ended normally, and release its leases."""
+        """Forget a process that ended normally."""
         ...
 
     def close(self) -> None:

@@ -6,7 +6,6 @@ import random
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,14 +18,13 @@ from watchkeeper.ports.views import Build, Move
 from watchkeeper.projections.views.catalogue import PROJECTIONS
 from watchkeeper.projections.views.view import Projection, Row, Seen
 from watchkeeper.services.ledger.group_commit import Committer
-from watchkeeper.services.views.catch_up import retry_all
+from watchkeeper.services.ledger.status_rows import rebuild_status
 from watchkeeper.services.views.rebuild import catch_up, rebuild
-from watchkeeper.services.views.status_rebuild import rebuild_status
 
 POINTS = (
     *(
         f"{what}.{when}"
-        for what in ("append", "group", "page", "begin", "switch", "drop")
+        for what in ("append", "group", "page", "begin", "switch")
         for when in ("before", "open", "stored")
     ),
     BETWEEN,
@@ -45,8 +43,6 @@ NEVER = "never "
 
 
 def _keys(seen: Seen) -> Sequence[str]:
-    if seen.state.startswith(b"poison"):
-        raise ValueError("poison")
     return (seen.stream, str(len(seen.state)))
 
 
@@ -64,7 +60,7 @@ def answered_path(folder: Path) -> Path:
     return folder / "answered.jsonl"
 
 
-ACTS = ("append", "group", "follow", "rebuild", "status", "retry")
+ACTS = ("append", "group", "follow", "rebuild", "status")
 
 
 class KillingViews(ViewsFile):
@@ -95,10 +91,10 @@ class KillingViews(ViewsFile):
         self._doing = "page"
         if self._plant:
             # Planted: the position first, and the rows in a transaction of their own.
-            moved = super().move(build, Move(move.position, move.hash, {}, move.parked))
+            moved = super().move(build, Move(move.position, move.hash, {}))
             if moved is None:
                 return None
-            return super().move(moved, Move(move.position, move.hash, move.rows, (), move.released))
+            return super().move(moved, move)
         return super().move(build, move)
 
     def begin(self, name: str, version: int, *, begin: int, digest: bytes, target: int) -> Build:
@@ -111,31 +107,21 @@ class KillingViews(ViewsFile):
         self._doing = "switch"
         return super().switch(build)
 
-    def drop(self, build: Build) -> None:
-        """See `ViewsFile.drop`."""
-        self._doing = "drop"
-        super().drop(build)
-
-    def take(self, build: Build, holder: str, until: datetime, now: datetime) -> bool:
-        """See `ViewsFile.take`."""
-        self._doing = "other"
-        return super().take(build, holder, until, now)
-
 
 def live(folder: Path, url: str, rng: random.Random, point: str, count: int, plant: bool) -> None:
-    """Append, follow, rebuild and retry for ever; on a server where a URL names one."""
+    """Append, follow and rebuild for ever; on a server where a URL names one."""
     trigger = Trigger(point, count)
     file = os.open(answered_path(folder), os.O_WRONLY | os.O_APPEND)
     with (
         append_points(trigger, url),
         mock.patch("watchkeeper.services.views.catch_up.PAGE", 20),
-        mock.patch("watchkeeper.services.views.status_rebuild.BATCH", 1),
+        mock.patch("watchkeeper.services.ledger.status_rows.BATCH", 1),
         open_ledger(url, folder / "ledger.db", create=True) as opened,
         Committer(opened.store) as store,
         KillingViews(folder / "views.db", trigger, plant=plant) as views,
     ):
         while True:
-            match rng.choices(ACTS, (6, 2, 4, 1, 1, 1)):
+            match rng.choices(ACTS, (6, 2, 4, 1, 1)):
                 case ["append"]:
                     _append(store, file, _drawn(store, rng, rng.choice(STREAMS)))
                 case ["group"]:
@@ -143,19 +129,15 @@ def live(folder: Path, url: str, rng: random.Random, point: str, count: int, pla
                 case ["follow"]:
                     catch_up(store, views, KNOWN)
                 case ["rebuild"]:
-                    rebuild(store, views, rng.choice(KNOWN), "victim")
-                case ["status"]:
-                    rebuild_status(store, views, "victim")
+                    rebuild(store, views, rng.choice(KNOWN))
                 case _:
-                    retry_all(store, views, {one.title: one for one in KNOWN})
+                    rebuild_status(store)
 
 
 def _drawn(store: EventStore, rng: random.Random, stream: str) -> Write:
     version, _ = store.head(stream)
-    kinds = rng.choices(("", "poison "), (99, 1), k=5)
     states = [
-        f"{kinds[n - 1]}{stream} {version + n} {'x' * rng.randint(0, 9)}"
-        for n in range(1, rng.randint(2, 6))
+        f"{stream} {version + n} {'x' * rng.randint(0, 9)}" for n in range(1, rng.randint(2, 6))
     ]
     return Write(stream, version, tuple(("run.noted.1", state.encode()) for state in states))
 

@@ -36,7 +36,7 @@ from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.services.ledger.group_commit import Committer
 from watchkeeper.services.ledger.ledger import Handled, Ledger
 from watchkeeper.services.services import Services
-from watchkeeper.services.views.rebuild import BuildHeld
+from watchkeeper.services.views.catch_up import ViewHalted
 from watchkeeper.services.watch.loop import settle
 
 SETTLE_LIMIT = timedelta(seconds=60)
@@ -178,7 +178,7 @@ def exit_of(error: Exception) -> tuple[str, int] | None:
             return str(error), 3
         case HomeProblem():
             return str(error), 4
-        case ViewsFailure() | BuildHeld():
+        case ViewsFailure() | ViewHalted():
             return str(error), 2
         case StoreFailure() | Undecodable():
             return f"the ledger: {error}", 2

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -40,9 +39,8 @@ def read_lags(
     seen = glance(home.expanduser() / FILE)
     if seen is None:
         return []
-    builds, parked, beats = seen
-    waiting = Counter(one.build for one in parked)
-    return lags(builds, waiting, newest(), recorded_at, clock.now(), followed=bool(beats))
+    builds, beats = seen
+    return lags(builds, newest(), recorded_at, clock.now(), followed=bool(beats))
 
 
 def lags_of(store: EventStore, folder: Path) -> list[Lag]:
@@ -58,7 +56,7 @@ def lags_of(store: EventStore, folder: Path) -> list[Lag]:
 def view_problems(home: Path, found: list[Lag]) -> list[str]:
     """Return a sentence for each view and each tailer that needs a person."""
     seen = glance(home.expanduser() / FILE)
-    beats = seen[2] if seen is not None else []
+    beats = seen[1] if seen is not None else []
     silences = [silent(one.holder, one.at, one.error, clock.now()) for one in beats]
     said = [f"{one.title}: {one.says}" for one in found if not one.well]
     return [*said, *(text for text in silences if text)]

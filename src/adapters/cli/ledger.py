@@ -1,30 +1,31 @@
-"""`ledger`: the views that are built from it, and its parked streams."""
+"""`ledger`: the views that are built from it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from watchkeeper.adapters.cli import ledger_figures, ledger_files, ledger_replay
-from watchkeeper.adapters.cli.common import Session, open_session
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.cli.lagging import lags_of, view_problems
 from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
 from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
-from watchkeeper.adapters.cli.viewing import HOLDER, views_of, views_to_read
+from watchkeeper.adapters.cli.viewing import views_of
 from watchkeeper.adapters.views_copy import readable
-from watchkeeper.ports.views import Build, BuildState, Parked
+from watchkeeper.ports.views import Build
 from watchkeeper.projections.figures import count
-from watchkeeper.projections.status.live_row import live_shape
+from watchkeeper.projections.status.rows import SHAPE
 from watchkeeper.projections.views.catalogue import PROJECTIONS
 from watchkeeper.projections.views.lag import Lag, lag_document
 from watchkeeper.projections.views.view import Projection, newest_of
-from watchkeeper.services.views.catch_up import retry_all
-from watchkeeper.services.views.rebuild import BuildHeld, by_title, rebuild
-from watchkeeper.services.views.status_rebuild import NAME as STATUS
-from watchkeeper.services.views.status_rebuild import rebuild_status
+from watchkeeper.services.ledger.status_rows import rebuild_status
+from watchkeeper.services.views.catch_up import ViewHalted
+from watchkeeper.services.views.rebuild import rebuild
+
+STATUS = SHAPE.partition("@")[0]
 
 
 @click.group()
@@ -47,7 +48,6 @@ def projections(home: Path, as_json: bool) -> None:
         newest = session.ledger.store.newest()
         found = lags_of(session.ledger.store, folder)
         wrong = _wrong(folder, found)
-        shape = live_shape(session.ledger.store.status_rows())
     known = {one.title: one for one in PROJECTIONS}
     rows = [
         (
@@ -62,7 +62,7 @@ def projections(home: Path, as_json: bool) -> None:
     ]
     missing = _not_built(found)
     rows += [(one.title, "none", "-", "-", "not built yet", one.shows) for one in missing]
-    row = (f"{STATUS}@{shape}", "live", f"{newest:,}", "100%", "level", "written by appends")
+    row = (SHAPE, "live", f"{newest:,}", "100%", "level", "written by appends")
     rows.append(row)
     heads = ("view", "state", "position", "done", "is", "shows")
     lines = [f"{count(newest, 'event')} in the ledger"]
@@ -76,7 +76,7 @@ def projections(home: Path, as_json: bool) -> None:
         "newest": newest,
         "projections": [lag_document(one) for one in found],
         "not_built": [one.title for one in missing],
-        "status": f"{STATUS}@{shape}",
+        "status": SHAPE,
         "wrong": wrong,
     }
     say(as_json, document, "\n".join(lines))
@@ -130,7 +130,7 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
     """Rebuild the view NAME, or --all, from the ledger while the current view stays readable.
 
     The new view replaces the current one in one step when it is complete. An interrupted rebuild
-    continues where it stopped. A watch may run. Exit 1 when an event had to be parked.
+    continues where it stopped. A watch may run.
     """
     newest = newest_of(PROJECTIONS)
     if everything == bool(name):
@@ -138,12 +138,17 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
     if begin and everything:
         raise Leave("--from needs one view; --all builds from the first event", 4)
     if everything:
-        done = [_rebuild_view(one, 0, home, as_json) for one in newest.values()]
+        done, halted = list[tuple[dict[str, Any], str]](), list[str]()
+        for one in newest.values():
+            try:
+                done.append(_rebuild_view(one, 0, home, as_json))
+            except ViewHalted as error:
+                halted.append(str(error))
         done.append(_rebuild_status(home, as_json))
         lines = "\n".join(text for _, text in done)
-        say(as_json, {"built": [document for document, _ in done]}, lines)
-        if any(document.get("parked") for document, _ in done):
-            leave_quietly(1)
+        say(as_json, {"built": [document for document, _ in done], "halted": halted}, lines)
+        if halted:
+            raise Leave("\n".join(halted), 2)
         return
     if name == STATUS:
         if begin:
@@ -155,8 +160,6 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
         raise Leave(f"{name}: unknown view; expected one of {names}", 4)
     document, text = _rebuild_view(newest[name], begin, home, as_json)
     say(as_json, document, text)
-    if document["parked"]:
-        leave_quietly(1)
 
 
 def _rebuild_view(
@@ -172,23 +175,16 @@ def _rebuild_view(
             def show_build(build: Build) -> None:
                 show(build.position - begin, store.newest() - begin)
 
-            try:
-                built = rebuild(
-                    store, views, projection, HOLDER,
-                    begin=begin, reported=show_build, recorder=session.recorder,
-                )  # fmt: skip
-            except BuildHeld as error:
-                raise Leave(str(error), 2) from error
-        rows, waiting = len(views.rows(built)), len(views.parked(built))
+            built = rebuild(
+                store, views, projection,
+                begin=begin, reported=show_build, recorder=session.recorder,
+            )  # fmt: skip
+        rows = len(views.rows(built))
     after = f" after event {begin:,}" if begin else ""
     events = count(built.position - begin, "event")
-    lacks = f"; {count(waiting, 'stream')} parked: see `watchkeeper ledger parked list`"
     document = {"projection": built.title, "position": built.position, "from": begin, "rows": rows}
-    return (
-        {**document, "parked": waiting},
-        f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and in "
-        f"use{lacks if waiting else ''}",
-    )
+    text = f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and in use"
+    return document, text
 
 
 def _rebuild_status(home: Path, as_json: bool) -> tuple[dict[str, Any], str]:
@@ -199,107 +195,13 @@ def _rebuild_status(home: Path, as_json: bool) -> tuple[dict[str, Any], str]:
     """
     with (
         open_session(home) as session,
-        views_of(session) as views,
         progress("building status", quiet=as_json) as show,
     ):
-        try:
-            done = rebuild_status(session.ledger.store, views, HOLDER, reported=show)
-        except BuildHeld as error:
-            raise Leave(str(error), 2) from error
-    title = f"{STATUS}@{done.shape}"
+        done = rebuild_status(session.ledger.store, show)
     changed = f"{done.changed} had different rows, {done.dropped} were removed"
-    document = {"projection": title, "runs": done.runs, "changed": done.changed}
-    text = f"{title} is built for {count(done.runs, 'run')}: {changed}"
+    document = {"projection": SHAPE, "runs": done.runs, "changed": done.changed}
+    text = f"{SHAPE} is built for {count(done.runs, 'run')}: {changed}"
     return {**document, "dropped": done.dropped}, text
-
-
-@ledger.group()
-def parked() -> None:
-    """Show and retry events that a view could not process. Later events of their run wait."""
-
-
-@parked.command("list")
-@home_option
-@json_errors
-def list_parked(home: Path, as_json: bool) -> None:
-    """List parked events, oldest first. Exit 1 when there is one."""
-    with open_session(home, reading=True) as session, views_to_read(session) as views:
-        now = [build for build in views.builds() if build.state is not BuildState.OLD]
-        titles = {build.id: build.title for build in now}
-        rows = [_row(titles, one, session) for one in views.parked() if one.build in titles]
-    lines = [f"{count(len(rows), 'stream')} parked"]
-    if rows:
-        heads = ("view", "stream", "event", "position", "waiting", "tries", "why")
-        keys = ("projection", "stream", "version", "position", "waiting", "attempts", "error")
-        lines += table(heads, [tuple(str(row[key]) for key in keys) for row in rows])
-        lines.append("upgrade watchkeeper or fix the reported cause, then: ledger parked retry")
-    say(as_json, {"parked": rows}, "\n".join(lines))
-    if rows:
-        leave_quietly(1)
-
-
-def _row(titles: dict[int, str], one: Parked, session: Session) -> dict[str, Any]:
-    version, _ = session.ledger.store.head(one.stream)
-    return {
-        "projection": titles[one.build],
-        "stream": one.stream,
-        "version": one.version,
-        "position": one.position,
-        "waiting": version - one.version,
-        "attempts": one.attempts,
-        "parked_at": one.parked_at.isoformat(),
-        "error": one.error,
-    }
-
-
-@parked.command("retry")
-@click.argument("runs", nargs=-1)
-@home_option
-@json_errors
-def retry_parked(runs: tuple[str, ...], home: Path, as_json: bool) -> None:
-    """Retry parked events of all runs or of RUNS, with the events that wait behind them.
-
-    A watch retries them whenever it starts. Exit 1 when some are still parked.
-    """
-    with open_session(home) as session, views_of(session) as views:
-        _refuse_not_parked(runs, sorted({one.stream for one in views.parked()}), session)
-        chosen = _of_runs(runs)
-        released, left = retry_all(session.ledger.store, views, by_title(PROJECTIONS), chosen)
-    text = f"{count(released, 'stream')} processed, {left} still parked"
-    say(as_json, {"released": released, "parked": left}, text)
-    if left:
-        leave_quietly(1)
-
-
-def _refuse_not_parked(runs: tuple[str, ...], streams: list[str], session: Session) -> None:
-    parked_names = {name for stream in streams for name in (stream, stream.partition("/")[2])}
-    strange = [name for name in runs if name not in parked_names]
-    if not strange:
-        return
-    names = ", ".join(strange)
-    if streams:
-        there = f"; parked: {', '.join(streams)}; name one of these, or no run to retry all"
-    else:
-        there = ", and no other run has parked events: there is nothing to retry"
-    views = newest_of(PROJECTIONS)
-    if any(name.partition("@")[0] in {*views, STATUS} for name in strange):
-        there += "; this is a view, not a run: rebuild it with `watchkeeper ledger rebuild VIEW`"
-    elif not any(_is_stream(name, session) for name in strange):
-        there += "; this ledger has no such run, see `watchkeeper status`"
-    raise Leave(f"{names}: no event of it is parked{there}", 3)
-
-
-def _is_stream(name: str, session: Session) -> bool:
-    store = session.ledger.store
-    return any(store.head(stream)[0] for stream in (name, f"run/{name}"))
-
-
-def _of_runs(runs: tuple[str, ...]) -> Callable[[Build, Parked], bool]:
-    def chosen(build: Build, one: Parked) -> bool:
-        del build
-        return not runs or one.stream.partition("/")[2] in runs or one.stream in runs
-
-    return chosen
 
 
 for _command in (

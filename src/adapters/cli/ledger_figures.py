@@ -43,12 +43,10 @@ class Shown(NamedTuple):
     Attributes:
         begin: The view counts only later events than this one.
         rows: The view's rows.
-        parked: Streams whose newest events are missing in the view.
     """
 
     begin: int
     rows: dict[str, Any]
-    parked: int
 
 
 def of_newer_release(titles: Iterable[str]) -> list[str]:
@@ -69,14 +67,16 @@ def live(views: Views, name: str) -> Shown:
     Raises:
         Leave: The view is not updated any more, or a newer release made it.
     """
+    why = f"the view {name} is not built: `watchkeeper ledger rebuild {name}`"
     for build in views.builds():
-        if build.name == name and build.state is BuildState.LIVE:
-            for why in (build.error, *of_newer_release([build.title])):
-                if why:
-                    raise Leave(why, 1)
+        if build.name != name:
+            continue
+        newer = of_newer_release([build.title]) if build.state is BuildState.LIVE else []
+        why = build.error or (newer[0] if newer else why)
+        if build.state is BuildState.LIVE and not build.error and not newer:
             rows = {key: json.loads(row) for key, row in views.rows(build).items()}
-            return Shown(build.begin, rows, len(views.parked(build)))
-    raise Leave(f"the view {name} is not built: `watchkeeper ledger rebuild {name}`", 1)
+            return Shown(build.begin, rows)
+    raise Leave(why, 1)
 
 
 @click.command()
@@ -87,7 +87,7 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     """Show the size of the ledger: events and bytes by topic, and the largest runs."""
     with open_session(home, reading=True) as session, views_to_read(session) as views:
         level(session, views, as_json)
-        begin, rows, waiting = live(views, SIZES.name)
+        begin, rows = live(views, SIZES.name)
         kind = session.ledger.store.kind
         file = session.home.ledger
         size = file.stat().st_size if kind == "sqlite" else None
@@ -99,7 +99,6 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     document = {
         "store": kind,
         "from": begin,
-        "parked": waiting,
         "events": events,
         "bytes": held,
         "bytes_per_event": round(held / events, 1) if events else None,
@@ -115,7 +114,7 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     each = f", {held / events:.0f} bytes each" if events else ""
     on_disk = f"; {human(size)}B on disk" if size is not None else ""
     lines = [f"{count(events, 'event')} of {count(len(runs), 'run')}{each}{on_disk} ({kind})"]
-    lines += _cut(SIZES.name, begin, waiting)
+    lines += _cut(SIZES.name, begin)
     lines += table(("topic", "events", "bytes", "each"), [_cells(*one) for one in topics])
     lines.append(f"largest of {count(len(streams), 'stream')}; limits are {SOFT_EVENTS:,} and "
                  f"{HARD_EVENTS:,} events")  # fmt: skip
@@ -124,18 +123,12 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     say(as_json, document, "\n".join(lines))
 
 
-def _cut(name: str, begin: int, waiting: int) -> list[str]:
-    """Return notes on the parts of the ledger that the view does not count."""
-    lines: list[str] = []
-    if begin:
-        command = f"`watchkeeper ledger rebuild {name}`"
-        lines.append(f"the view {name} {counts_from(begin)}; to count all of them: {command}")
-    if waiting:
-        what = count(waiting, "stream")
-        lines.append(
-            f"newest events of {what} are not counted: see `watchkeeper ledger parked list`"
-        )
-    return lines
+def _cut(name: str, begin: int) -> list[str]:
+    """Return a note on the part of the ledger that the view does not count."""
+    if not begin:
+        return []
+    command = f"`watchkeeper ledger rebuild {name}`"
+    return [f"the view {name} {counts_from(begin)}; to count all of them: {command}"]
 
 
 def _largest(rows: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
@@ -156,7 +149,7 @@ def weeks(last: int, home: Path, as_json: bool) -> None:
     """Show each week's figures: interruptions by cause, decisions, questions, findings."""
     with open_session(home, reading=True) as session, views_to_read(session) as views:
         level(session, views, as_json)
-        begin, rows, waiting = live(views, WEEKS.name)
+        begin, rows = live(views, WEEKS.name)
     found: dict[str, list[dict[str, Any]]] = {}
     for key, row in sorted(rows.items()):
         week, what, name = key.split(" ", 2)
@@ -167,6 +160,6 @@ def weeks(last: int, home: Path, as_json: bool) -> None:
         for week, some in shown.items()
         for row in some
     ]
-    lines = [count(len(shown), "week"), *_cut(WEEKS.name, begin, waiting)]
+    lines = [count(len(shown), "week"), *_cut(WEEKS.name, begin)]
     lines += table(("week", "what", "which", "times"), cells) if cells else []
-    say(as_json, {"from": begin, "parked": waiting, "weeks": shown}, "\n".join(lines))
+    say(as_json, {"from": begin, "weeks": shown}, "\n".join(lines))

@@ -14,7 +14,6 @@ from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.reader import store_of
-from watchkeeper.adapters.cli.viewing import HOLDER, views_of
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.near import did_you_mean
@@ -29,7 +28,7 @@ from watchkeeper.adapters.views_file import FILE
 from watchkeeper.projections.figures import count
 from watchkeeper.services.ledger.export import export_lines
 from watchkeeper.services.ledger.import_ import BadExport, OtherLedger, check_export, import_lines
-from watchkeeper.services.views.status_rebuild import rebuild_status
+from watchkeeper.services.ledger.status_rows import rebuild_status
 
 
 @click.command("export")
@@ -104,7 +103,7 @@ def import_command(file: Path, home: Path, as_json: bool) -> None:
     """
     if not file.is_file():
         raise Leave(f"{file}: no such file", 4)
-    with open_session(home, create=True) as session, views_of(session) as views:
+    with open_session(home, create=True) as session:
         store = session.ledger.store
         try:
             with reading(file) as lines:
@@ -116,7 +115,7 @@ def import_command(file: Path, home: Path, as_json: bool) -> None:
         except OtherLedger as error:
             raise Leave(str(error), 3) from error
         with progress("status rows", quiet=as_json) as show:
-            rebuilt = rebuild_status(store, views, HOLDER, reported=show)
+            rebuilt = rebuild_status(store, show)
     held = f"; {count(done.known, 'event')} already present" if done.known else ""
     runs = count(rebuilt.runs, "run")
     text = f"{count(done.events, 'event')} stored of {summary.events:,}, {runs}{held}"

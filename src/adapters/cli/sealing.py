@@ -23,7 +23,6 @@ from watchkeeper.adapters.store.verify import verify_ledger
 from watchkeeper.adapters.verified import Verified, written_result
 from watchkeeper.adapters.views_copy import readable
 from watchkeeper.adapters.views_file import FILE, snapshots
-from watchkeeper.adapters.views_scratch import ScratchFile
 from watchkeeper.domain.rules.seal.milestone import milestone_tag
 from watchkeeper.domain.run.seal import SealBlocked
 from watchkeeper.ports.event_store import StoreFailure
@@ -233,10 +232,9 @@ def _compare(home: Home, opened: OpenLedger, report: Report, *, quiet: bool) -> 
         with (
             readable(home.path, at_rest=opened.at_rest) as folder,
             snapshots(folder / FILE) as kept,
-            ScratchFile() as scratch,
             progress("comparing views", quiet=quiet) as show,
         ):
-            compare_views(opened.store, kept, PROJECTIONS, scratch, report, show)
+            compare_views(opened.store, kept, PROJECTIONS, report, show)
     except ViewsFailure as error:
         report.unchecked.append(Problem(Kind.STORE, detail=str(error)))
 

@@ -243,7 +243,4 @@ def read_rows(ledger: Path, run: str | None = None) -> list[Row]:
         )
         if run is None:
             return [Row(*found) for found in connection.execute(asked)]
-        # The row without a run holds the live shape.
-        return [
-            Row(*found) for found in connection.execute(f"{asked} WHERE run IN (?, '')", (run,))
-        ]
+        return [Row(*found) for found in connection.execute(f"{asked} WHERE run = ?", (run,))]

@@ -14,9 +14,6 @@ from watchkeeper.services.views.worker import tailing
 
 _LOG = logging.getLogger(__name__)
 
-HOLDER = f"command {os.getpid()}"
-"""Lease holder of the views that a command builds."""
-
 
 @contextmanager
 def viewed(session: Session) -> Generator[None, None, None]:

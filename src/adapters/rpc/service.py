@@ -37,7 +37,6 @@ from watchkeeper.domain.rules.operator.commands import AnswerQuestion
 from watchkeeper.domain.run.envelope import decode
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.projections.published.event_data import whole_row
-from watchkeeper.projections.status.live_row import live_rows
 from watchkeeper.projections.status.screen import View, fleet
 from watchkeeper.services.ledger.ledger_reader import run_stream
 
@@ -136,8 +135,8 @@ class Service(WatchkeeperService):
 
 def get_status(session: Session, request: GetStatusRequest) -> GetStatusResponse:
     """Return the status of all runs or of one. An unknown run gives an empty answer."""
-    live = live_rows(session.ledger.store.status_rows())
-    rows = [row for row in live if request.run in ("", row.run)]
+    stored = session.ledger.store.status_rows()
+    rows = [row for row in stored if request.run in ("", row.run)]
     parts = {(row.run, row.part): row.row for row in rows}
     return GetStatusResponse(
         runs=[

@@ -46,9 +46,7 @@ def read_rows(url: str, run: str | None = None) -> list[tuple[str, str, str]]:
     """
     if run is None:
         return _looked(url, _LOOK, "SELECT run, part, row FROM status", ())
-    # The row without a run says which shape is live.
-    asked: LiteralString = "SELECT run, part, row FROM status WHERE run IN (%s, '')"
-    return _looked(url, _LOOK, asked, (run,))
+    return _looked(url, _LOOK, "SELECT run, part, row FROM status WHERE run = %s", (run,))
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from typing import Any, Protocol, cast
 
 from watchkeeper.projections.figures import elapsed, time_of
 from watchkeeper.projections.quoting import one_line
-from watchkeeper.projections.status.live_row import live_rows
 from watchkeeper.projections.status.rows import SHAPE, EffectsRow, OutboxRow, QuestionRow, RunRow
 
 _STALE_CADENCES = 2
@@ -135,7 +134,7 @@ def fleet(
         is_unwatched: Whether it is known that no process watches a run.
     """
     parts: dict[str, dict[str, str]] = {}
-    for stored in live_rows(rows):
+    for stored in rows:
         parts.setdefault(stored.run, {})[stored.part] = stored.row
     found = _linked([_view(run, found, now, is_unwatched) for run, found in parts.items()])
     views = sorted(found, key=_order)

@@ -3,7 +3,7 @@
 Standard library only, since `status` shows it too.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ SILENT = timedelta(seconds=60)
 """A tailer sends a heartbeat every few seconds. After this silence it hangs or was killed."""
 
 STILL = timedelta(minutes=2)
-"""An active build moves several times a second. Its 30 s lease outlasts a killed process."""
+"""An active build moves several times a second."""
 
 BEHIND_MAX = 10_000
 """The events that a view may be behind while no watch runs: some seconds of catching up."""
@@ -25,11 +25,6 @@ BEHIND_MAX = 10_000
 
 class AnyBuild(Protocol):
     """The parts of a build that are read; see `watchkeeper.ports.views.Build`."""
-
-    @property
-    def id(self) -> int:
-        """Its number."""
-        ...
 
     @property
     def name(self) -> str:
@@ -43,7 +38,7 @@ class AnyBuild(Protocol):
 
     @property
     def state(self) -> str:
-        """`live`, `building` or `old`."""
+        """`live` or `building`."""
         ...
 
     @property
@@ -83,7 +78,6 @@ class Lag:
         newest: The ledger's newest event.
         behind: The number of events that it has not seen.
         behind_s: Seconds since the oldest unseen event was recorded; 0 if it is level.
-        parked: Runs whose events wait behind a parked event.
         share: The finished share, from 0 to 1.
         well: Whether it is healthy, so that nobody must look.
         says: Its state in words.
@@ -96,7 +90,6 @@ class Lag:
     newest: int
     behind: int
     behind_s: float
-    parked: int
     share: float
     well: bool
     says: str
@@ -105,7 +98,6 @@ class Lag:
 
 def lags(
     builds: Sequence[AnyBuild],
-    parked: Mapping[int, int],
     newest: int,
     recorded_at: Callable[[int], datetime | None],
     now: datetime,
@@ -116,7 +108,6 @@ def lags(
 
     Args:
         builds: The stored builds.
-        parked: The waiting streams, by build id.
         newest: The ledger's newest position.
         recorded_at: Returns when the first event after a position was recorded.
         now: The time.
@@ -124,13 +115,11 @@ def lags(
     """
     found: list[Lag] = []
     for one in builds:
-        if one.state == "old":
-            continue
         behind = max(0, newest - one.position)
         at = recorded_at(one.position) if behind else None
         ago = max(timedelta(0), now - at) if at is not None else timedelta(0)
         way = max(one.target, newest) - one.begin
-        well, says = _judged(one, newest, ago, parked.get(one.id, 0), now, followed=followed)
+        well, says = _judged(one, newest, ago, now, followed=followed)
         found.append(
             Lag(
                 title=f"{one.name}@{one.version}",
@@ -139,7 +128,6 @@ def lags(
                 newest=newest,
                 behind=behind,
                 behind_s=round(ago.total_seconds(), 3),
-                parked=parked.get(one.id, 0),
                 share=1.0 if way <= 0 else min(1.0, max(0, one.position - one.begin) / way),
                 well=well,
                 says=f"{says}; {counts_from(one.begin)}" if one.begin else says,
@@ -150,7 +138,7 @@ def lags(
 
 
 def _judged(
-    one: AnyBuild, newest: int, ago: timedelta, waiting: int, now: datetime, *, followed: bool
+    one: AnyBuild, newest: int, ago: timedelta, now: datetime, *, followed: bool
 ) -> tuple[bool, str]:
     behind = newest - one.position
     if one.error:
@@ -160,9 +148,6 @@ def _judged(
             f"ahead of the ledger by {count(-behind, 'event')}: the ledger was restored; rebuild "
             f"with `watchkeeper ledger rebuild {one.name}`"
         )
-    if waiting:
-        what = count(waiting, "stream")
-        return False, f"{what} parked: `watchkeeper ledger parked list` says why"
     if behind <= 0 and one.state != "building":
         return True, "level"
     late = f"{count(behind, 'event')} behind for {elapsed(ago)}"
@@ -213,7 +198,6 @@ def lag_document(lag: Lag) -> dict[str, Any]:
         "newest": lag.newest,
         "behind_events": lag.behind,
         "behind_s": lag.behind_s,
-        "parked": lag.parked,
         "done": round(lag.share, 4),
         "from": lag.begin,
         "well": lag.well,

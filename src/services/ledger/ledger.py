@@ -35,7 +35,6 @@ from watchkeeper.domain.run.unbound_signals import SIGNALS, UnboundSignals
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 from watchkeeper.ports.event_store import Appended, EventStore, VersionConflict, Write
-from watchkeeper.projections.status.shapes import SHAPES, Shape
 from watchkeeper.services.ledger.ledger_reader import LedgerReader, run_stream
 from watchkeeper.services.ledger.optimistic_retry import ATTEMPTS, Turns, contended
 from watchkeeper.services.ledger.scrub_and_encode import Cause, digest_of, fix_bytes
@@ -73,7 +72,6 @@ class Ledger(LedgerReader):
         """Start with empty caches. A state is folded when it is first requested."""
         super().__init__(store, states_max=states_max)
         self.scrubber = scrubber
-        self.shapes: Sequence[Shape] = SHAPES
         self._roots = Roots()
         self._turns = Turns()
         # All runs claim roots on the one stream `roots`, so threads take turns.
@@ -232,7 +230,7 @@ class Ledger(LedgerReader):
             write, made = fix_bytes(self.scrubber, stream, effects.version, events, cause)
             writes.append(write)
             after[slug] = reduce(evolve_effects, made, effects)
-        rows = [row for s, e in after.items() for row in rows_of_effects(s, e, self.shapes)]
+        rows = [row for s, e in after.items() for row in rows_of_effects(s, e)]
         if self.store.append(writes, key=key, status=rows).repeated:
             return {slug: self.effects(slug) for slug in results}
         for slug, effects in after.items():
@@ -271,7 +269,7 @@ class Ledger(LedgerReader):
         for event in events:
             after = evolve(after, event)
         assert isinstance(after, Run), f"decided an event that does not fit: {after}"
-        rows = rows_of_run(after, self.shapes)
+        rows = rows_of_run(after)
         appended = self.store.append(writes, key=cause.key, digest=digest, status=rows)
         if appended.repeated:
             return self._first_answer(run.slug, appended)
@@ -285,7 +283,7 @@ class Ledger(LedgerReader):
 
     def show_unreadable(self, run: Unreadable) -> None:
         """Let `status` list a run with an unreadable history, without adding to it."""
-        self.store.append([], status=rows_of_run(run, self.shapes))
+        self.store.append([], status=rows_of_run(run))
 
     # --- Caches ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Protocol
+from typing import Any, Protocol
 
 from watchkeeper.domain.run.effects import LogbookPushed
 from watchkeeper.domain.run.envelope import Event, Undecodable, decode
@@ -19,8 +19,7 @@ from watchkeeper.domain.run.outbox.effects import Effects, effects_stream, evolv
 from watchkeeper.domain.run.run import Run, Unreadable
 from watchkeeper.ports.event_store import EventStore
 from watchkeeper.projections.logbook.logbook import EMPTY, project, render
-from watchkeeper.projections.status.live_row import live_rows, live_shape
-from watchkeeper.projections.status.shapes import SHAPES, Shape
+from watchkeeper.projections.status.writer import effects_row, status_row
 from watchkeeper.projections.verification import Kind, Problem
 
 
@@ -103,24 +102,19 @@ class Difference:
 def histories(store: EventStore, slugs: Iterable[str]) -> Iterator[History]:
     """Yield the histories of some runs of a ledger."""
     kept: dict[str, dict[str, str]] = {}
-    stored = store.status_rows()
-    if live_shape(stored) in {shape.version for shape in SHAPES}:
-        for row in live_rows(stored):
-            kept.setdefault(row.run, {})[row.part] = row.row
+    for row in store.status_rows():
+        kept.setdefault(row.run, {})[row.part] = row.row
     for slug in slugs:
         run, effects_events = store.read(f"run/{slug}"), store.read(effects_stream(slug))
         yield History(slug, run, effects_events, kept.get(slug, {}))
 
 
-def replay(
-    history: History, judge: Judge | None = None, shape: Shape = SHAPES[-1]
-) -> Difference | None:
+def replay(history: History, judge: Judge | None = None) -> Difference | None:
     """Replay one run; return the first difference, or None.
 
     Args:
         history: As stored.
         judge: Judges its checks again; None to skip decisions.
-        shape: The shape of the status rows.
     """
     slug = history.slug
     events: list[Event] = []
@@ -145,7 +139,7 @@ def replay(
     found = [
         _decisions(slug, events, judge),
         _logbooks(slug, events, effects_events),
-        _rows(history, folded, effects_events, shape),
+        _rows(history, folded, effects_events),
     ]
     return min((one for one in found if one is not None), key=lambda d: d.version, default=None)
 
@@ -200,15 +194,13 @@ def _logbooks(
     return None
 
 
-def _rows(
-    history: History, run: Run, effects_events: Sequence[Event], shape: Shape
-) -> Difference | None:
+def _rows(history: History, run: Run, effects_events: Sequence[Event]) -> Difference | None:
     if history.rows is None:
         return None
     effects = reduce(evolve_effects, effects_events, Effects())
-    wanted = {"run": shape.run(run)}
+    wanted: dict[str, Mapping[str, Any]] = {"run": status_row(run)}
     if effects_events:
-        wanted["effects"] = shape.effects(effects)
+        wanted["effects"] = effects_row(effects)
     for part, row in wanted.items():
         there = history.rows.get(part)
         if there is None:

@@ -13,8 +13,7 @@ from typing import Any
 from eventsourcing.persistence import ApplicationRecorder
 
 from watchkeeper import clock
-from watchkeeper.ports.event_store import EventStore
-from watchkeeper.projections.status.live_row import StoredRow, live_rows
+from watchkeeper.ports.event_store import EventStore, StatusRow
 from watchkeeper.services.ledger.ledger_feed import Tailer
 
 AT_ONCE = timedelta(milliseconds=200)
@@ -88,7 +87,7 @@ def _runs(store: EventStore) -> list[str]:
     return list(dict.fromkeys(filter(None, map(run_of, names))))
 
 
-def in_order(slugs: Iterable[str], rows: Iterable[StoredRow]) -> list[str]:
+def in_order(slugs: Iterable[str], rows: Iterable[StatusRow]) -> list[str]:
     """Return runs in order of urgency.
 
     First come runs that a human wants stopped, then runs with due acts by due time, then runs
@@ -98,7 +97,7 @@ def in_order(slugs: Iterable[str], rows: Iterable[StoredRow]) -> list[str]:
         slugs: All runs.
         rows: Status rows as stored.
     """
-    by_run = {row.run: row.row for row in live_rows(rows) if row.part == "run"}
+    by_run = {row.run: row.row for row in rows if row.part == "run"}
     return sorted(slugs, key=lambda slug: _need(by_run.get(slug, "")))
 
 

@@ -63,7 +63,7 @@ def save_notes(ledger: Ledger, events: Sequence[Event]) -> list[int]:
             [Write(first.stream, first.version - 1, rows)],
             key=key,
             digest=digest,
-            status=rows_of_run(run, ledger.shapes),
+            status=rows_of_run(run),
         )
     begin, end = known.versions[first.stream]
     stored = ledger.store.read(first.stream, after=begin - 1, limit=end - begin + 1)

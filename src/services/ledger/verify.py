@@ -23,7 +23,6 @@ from watchkeeper.domain.values.contract.contract import logbook_path_of, logbook
 from watchkeeper.ports.event_store import EventStore, Recorded
 from watchkeeper.ports.sources import Outside, Unavailable
 from watchkeeper.projections.logbook.logbook import render_at
-from watchkeeper.projections.status.live_row import live_rows
 from watchkeeper.projections.status.writer import effects_row, status_row
 from watchkeeper.projections.verification import Kind, Problem
 from watchkeeper.services.ledger.ledger_reader import run_stream
@@ -111,7 +110,7 @@ def audit(
 def rows_of(store: EventStore) -> Rows:
     """Read the status rows to compare histories with."""
     newest = store.newest()
-    return Rows({(row.run, row.part): row.row for row in live_rows(store.status_rows())}, newest)
+    return Rows({(row.run, row.part): row.row for row in store.status_rows()}, newest)
 
 
 def slugs_of(store: EventStore) -> list[str]:

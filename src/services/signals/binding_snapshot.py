@@ -1,8 +1,8 @@
 """Snapshot of signal bindings: a fast start without reading the whole ledger.
 
 The view `bindings` holds everything learned from the ledger so far. It is used in full or not at
-all. If it is missing, incomplete, ahead of the ledger or has parked events, the ledger is read from
-its first event instead. That is slower, but gives the same result.
+all. If it is missing, incomplete, halted or ahead of the ledger, the ledger is read from its first
+event instead. That is slower, but gives the same result.
 """
 
 import json
@@ -46,7 +46,7 @@ def load_bindings(opened: Callable[[], AbstractContextManager[Views]], store: Ev
         with opened() as views:
             return _known(views, store)
     except ViewsFailure as error:
-        log.warning("whose signals are is read from the whole ledger: %s", error)
+        log.warning("the bindings are read from the whole ledger: %s", error)
         return Known()
 
 
@@ -54,9 +54,9 @@ def _known(views: Views, store: EventStore) -> Known:
     build = _live(views)
     if build is None:
         return Known()
-    whole = build.begin == 0 and not build.error and not views.parked(build)
+    whole = build.begin == 0 and not build.error
     if not whole or hash_at(store, build.position) != build.hash:
-        log.warning("%s is not whole: whose signals are is read from event 1", build.title)
+        log.warning("%s is incomplete: the bindings are read from event 1", build.title)
         return Known()
     # The position was read first. Later facts in a row are learned again, without effect.
     rows = {key: json.loads(row) for key, row in views.rows(build).items()}

@@ -1,40 +1,38 @@
 """Moves builds of projections along the ledger, one page at a time.
 
-- A page is one transaction: its rows, what it parked and how far the build has come.
+- A page is one transaction: its rows, and the position of the build after it.
 - The position advances over every event, relevant or not.
-- An event that cannot be folded is parked by reference. Later events of its stream wait; other
-  streams continue. A retry reads them all again from the ledger.
+- An event that cannot be folded halts the build before its page, and the build says why. Catching
+  up tries the page again.
 - Each page is read with the event before it, whose hash must match the build. So a ledger that was
   restored from an older backup is detected at once.
 """
 
 import json
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from eventsourcing.persistence import ApplicationRecorder
 
-from watchkeeper import clock
 from watchkeeper.ports.event_store import EventHeader, EventStore, Recorded
-from watchkeeper.ports.views import Build, BuildState, Move, Parked, Views
+from watchkeeper.ports.views import Build, Move, Views, ViewsFailure
 from watchkeeper.projections.views.view import Projection, Row, Seen, Sums, looked_into
 from watchkeeper.services.ledger.ledger_feed import PAGE, LedgerNotification, select
 
-log = logging.getLogger(__name__)
-
-LEASE = timedelta(seconds=30)
-"""The lease of a build. A page takes milliseconds, so a longer silence means a dead process."""
+_T = TypeVar("_T")
 
 SEARCHED = 100 * PAGE
-"""The most events searched at once for some topics; the lease of a build is renewed in between."""
-
-RETRIES_MAX = 20
-"""How often a retry restarts because a tailer moved the build; each takes milliseconds."""
+"""The most events searched at once for some topics. The progress of a build is stored after each
+search."""
 
 
-class ViewAhead(Exception):
+class ViewHalted(Exception):
+    """A build cannot continue. The message says why, and which command continues it."""
+
+
+class ViewAhead(ViewHalted):
     """A build has seen events that are missing in the ledger: it was restored from a backup."""
 
 
@@ -156,7 +154,8 @@ def step(pages: Pages, views: Views, build: Build, projection: Projection) -> St
     """Move a build over one page.
 
     Raises:
-        ViewAhead: The build has seen events that the ledger does not hold.
+        ViewHalted: The ledger does not hold the events that the build has seen, or the projection
+            cannot fold an event. Nothing was stored.
         StoreFailure: The ledger could not be read.
         ViewsFailure: The views could not be written.
     """
@@ -168,31 +167,6 @@ def step(pages: Pages, views: Views, build: Build, projection: Projection) -> St
         return Stepped(build, 0, level=True)
     moved = move_over(views, build, projection, page, pages.seen)
     return Stepped(moved, len(page), pages.level(build.position))
-
-
-def move_over(
-    views: Views,
-    build: Build,
-    projection: Projection,
-    events: Sequence[EventHeader],
-    see: Callable[[EventHeader], Seen] = _see,
-) -> Build | None:
-    """Fold the next events into a build in one transaction; None if it changed meanwhile.
-
-    Args:
-        views: The store of the build.
-        build: The build to move.
-        projection: Its projection.
-        events: In commit order, without a gap.
-        see: As `Pages.seen`, if others see these events too.
-
-    Raises:
-        ViewsFailure: The views could not be written.
-    """
-    waiting = {one.stream for one in views.parked(build)}
-    folded = fold_events(views, build, projection, events, waiting, see)
-    last = events[-1]
-    return views.move(build, Move(last.position, last.hash, folded.rows, folded.parked))
 
 
 def same_ledger(build: Build, page: Sequence[EventHeader]) -> None:
@@ -213,172 +187,82 @@ def same_ledger(build: Build, page: Sequence[EventHeader]) -> None:
     )
 
 
-@dataclass(slots=True)
-class Folded:
-    """The result of folding events: changed rows, and events that could not be folded."""
-
-    rows: dict[str, str]
-    parked: list[Parked]
-
-
-def fold_events(
+def move_over(
     views: Views,
     build: Build,
     projection: Projection,
     events: Sequence[EventHeader],
-    waiting: set[str],
     see: Callable[[EventHeader], Seen] = _see,
-) -> Folded:
-    """Fold events into the rows of a build; nothing is stored.
+) -> Build | None:
+    """Fold the next events into a build in one transaction; None if it changed meanwhile.
 
     Args:
-        views: The store of the current rows.
-        build: The build that owns the rows.
+        views: The store of the build.
+        build: The build to move.
         projection: Its projection.
-        events: In commit order.
-        waiting: Streams whose events wait; new ones are added.
-        see: Converts a stored event for the projection.
+        events: In commit order, without a gap.
+        see: Converts a stored event for the projection; `Pages.seen` shares the result.
+
+    Raises:
+        ViewHalted: The projection cannot fold an event.
+        ViewsFailure: The views could not be written.
     """
+    last = events[-1]
     if projection.topics is not None:
         events = [one for one in events if one.topic in projection.topics]
-    if waiting:
-        events = [one for one in events if one.stream not in waiting]
-    if projection.sums is not None:
-        rows_at_once = _summed(views, build, projection.sums, events)
-        if rows_at_once is not None:
-            return Folded(rows_at_once, [])
-    out = Folded({}, [])
-    touched: list[tuple[Seen, Sequence[str]]] = []
-    for seen in map(see, events):
-        if seen.stream in waiting:
-            continue
-        try:
-            touched.append((seen, projection.keys(seen)))
-        except Exception as error:  # noqa: BLE001 - Told, parked, and shown until it is mended.
-            _park(out, build, seen, error, waiting)
-    wanted = sorted({key for _, keys in touched for key in keys})
-    rows: dict[str, Row] = {
-        key: json.loads(text) for key, text in views.rows(build, wanted).items()
-    }
-    changed: set[str] = set()
+    rows = None if projection.sums is None else _summed(views, build, projection.sums, events)
+    if rows is None:
+        rows = _folded(views, build, projection, [see(one) for one in events])
+    texts = {key: json.dumps(rows[key], ensure_ascii=False) for key in sorted(rows)}
+    return views.move(build, Move(last.position, last.hash, texts))
+
+
+def _folded(
+    views: Views, build: Build, projection: Projection, events: Sequence[Seen]
+) -> dict[str, Row]:
+    """Fold events one by one; return the changed rows.
+
+    Raises:
+        ViewHalted: The projection cannot fold an event.
+    """
+    touched = [(seen, _guarded(build, seen, partial(projection.keys, seen))) for seen in events]
+    rows = _rows_before(views, build, {key for _, keys in touched for key in keys})
     for seen, keys in touched:
-        if seen.stream in waiting and seen.version >= _first_parked(out, seen.stream):
-            continue
-        try:
-            after = {key: projection.fold(key, rows.get(key), seen) for key in keys}
-        except Exception as error:  # noqa: BLE001 - Told, parked, and shown until it is mended.
-            _park(out, build, seen, error, waiting)
-            continue
-        rows.update(after)
-        changed.update(after)
-    out.rows = {key: json.dumps(rows[key], ensure_ascii=False) for key in sorted(changed)}
-    return out
+        for key in keys:
+            fold = partial(projection.fold, key, rows.get(key), seen)
+            rows[key] = _guarded(build, seen, fold)
+    return rows
+
+
+def _guarded(build: Build, seen: Seen, call: Callable[[], _T]) -> _T:
+    """Return the result of a projection's function, which may raise anything.
+
+    Raises:
+        ViewHalted: It raised. The message names the event.
+    """
+    try:
+        return call()
+    except Exception as error:
+        raise ViewHalted(
+            f"{build.title} cannot process event {seen.position}, which is event {seen.version} of "
+            f"{seen.stream}: {type(error).__name__}: {error}. Upgrade watchkeeper or fix the "
+            "cause, then run `watchkeeper ledger catch-up`"
+        ) from error
 
 
 def _summed(
     views: Views, build: Build, sums: Sums, events: Sequence[EventHeader]
-) -> dict[str, str] | None:
-    """Fold all events at once; return None, without a report, if one cannot be folded."""
+) -> dict[str, Row] | None:
+    """Fold all events at once; None if one cannot be folded, and `_folded` then names it."""
     try:
         rows = dict(sums.of(events))
-    except Exception:  # noqa: BLE001 - Found again one by one, then told and parked.
+        before = _rows_before(views, build, rows)
+        return rows | {key: sums.plus(row, rows[key]) for key, row in before.items()}
+    except ViewsFailure:
+        raise
+    except Exception:  # noqa: BLE001 - A projection may raise anything; `_folded` reports it.
         return None
-    before = {key: json.loads(text) for key, text in views.rows(build, sorted(rows)).items()}
-    try:
-        rows |= {key: sums.plus(row, rows[key]) for key, row in before.items()}
-    except Exception:  # noqa: BLE001 - As above.
-        return None
-    return {key: json.dumps(rows[key], ensure_ascii=False) for key in sorted(rows)}
 
 
-def _first_parked(out: Folded, stream: str) -> int:
-    return min(one.version for one in out.parked if one.stream == stream)
-
-
-def _park(out: Folded, build: Build, seen: Seen, error: Exception, waiting: set[str]) -> None:
-    log.error(
-        "%s: event %d of %s is parked, and what follows it there waits: %s: %s",
-        build.title, seen.version, seen.stream, type(error).__name__, error,
-    )  # fmt: skip
-    # Folding may fail at an earlier event of the stream than finding the keys did.
-    out.parked = [one for one in out.parked if one.stream != seen.stream]
-    out.parked.append(
-        Parked(
-            build=build.id,
-            stream=seen.stream,
-            version=seen.version,
-            position=seen.position,
-            error=f"{type(error).__name__}: {error}",
-            attempts=1,
-            parked_at=clock.now(),
-        )
-    )
-    waiting.add(seen.stream)
-
-
-def retry(
-    store: EventStore, views: Views, build: Build, projection: Projection, one: Parked
-) -> bool:
-    """Retry a parked event and those behind it; say whether nothing waits any more.
-
-    If a tailer moves the build meanwhile, the retry restarts on the new state.
-
-    Raises:
-        StoreFailure: The ledger could not be read.
-        ViewsFailure: The views could not be written.
-    """
-    for _ in range(RETRIES_MAX):
-        done = _retried(store, views, build, projection, one)
-        if done is not None:
-            return done
-        there = next((b for b in views.builds() if b.id == build.id), None)
-        if there is None or one.stream not in {p.stream for p in views.parked(there)}:
-            return True  # Replaced, or already folded by the other process.
-        build = there
-    return False
-
-
-def _retried(
-    store: EventStore, views: Views, build: Build, projection: Projection, one: Parked
-) -> bool | None:
-    """Retry once; None, with nothing stored, if the build moved meanwhile."""
-    found = store.read(one.stream, after=one.version - 1)
-    events = [skimmed(whole) for whole in found if whole.position <= build.position]
-    folded = fold_events(views, build, projection, events, set())
-    again = [
-        replace(p, attempts=one.attempts + 1, parked_at=one.parked_at)
-        if p.version == one.version
-        else p
-        for p in folded.parked
-    ]
-    released = () if again else (one.stream,)
-    move = Move(build.position, build.hash, folded.rows, again, released)
-    return None if views.move(build, move) is None else not again
-
-
-def retry_all(
-    store: EventStore,
-    views: Views,
-    projections: Mapping[str, Projection],
-    chosen: Callable[[Build, Parked], bool] = lambda _build, _parked: True,
-) -> tuple[int, int]:
-    """Retry parked events; return how many streams no longer wait, and how many still do.
-
-    Args:
-        store: The ledger.
-        views: The store of the parked events.
-        projections: By title.
-        chosen: The parked events to retry.
-    """
-    released = left = 0
-    for one in views.parked():
-        build = next((b for b in views.builds() if b.id == one.build), None)
-        if build is None or build.state is BuildState.OLD:
-            continue  # The build was replaced, so its parked events are dropped too.
-        if build.title not in projections or not chosen(build, one):
-            continue
-        if retry(store, views, build, projections[build.title], one):
-            released += 1
-        else:
-            left += 1
-    return released, left
+def _rows_before(views: Views, build: Build, keys: Iterable[str]) -> dict[str, Row]:
+    return {key: json.loads(text) for key, text in views.rows(build, sorted(keys)).items()}

@@ -1,7 +1,7 @@
 """Compares kept views with a fresh fold of the ledger.
 
-Neither the ledger nor a view must fit in memory. Events are read in pages, and rows over a limit
-are spilled to scratch storage. At the end both sides are read in key order.
+The ledger is read in pages, and the kept rows one by one. The rows of the fresh fold are in memory:
+some hundred bytes each, and a run has about ten.
 """
 
 import json
@@ -9,14 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from watchkeeper.ports.event_store import EventStore
-from watchkeeper.ports.views import BuildState, Scratch, Snapshot, ViewsFailure
+from watchkeeper.ports.views import BuildState, Snapshot
 from watchkeeper.projections.verification import Kind, Problem
 from watchkeeper.projections.views.view import Projection, Row, Seen
 from watchkeeper.services.ledger.verify import Report
 from watchkeeper.services.views.catch_up import Pages, ViewAhead, same_ledger
-
-HELD_MAX = 10_000
-"""The most rows of a view in memory. A row takes some hundred bytes; most homes have fewer rows."""
 
 
 @dataclass(slots=True)
@@ -24,69 +21,37 @@ class _Fold:
     """A view during the comparison: its kept rows, and its fold of the ledger so far.
 
     Attributes:
-        scratch: Storage of the spilled rows; it may have older versions of rows in memory.
-        rows: The rows in memory.
-        spilled: Whether rows were spilled.
         failed: Where and why the fold failed; None if it did not.
     """
 
     kept: Snapshot
     projection: Projection
-    parked: dict[str, int]
-    scratch: Scratch
     rows: dict[str, Row] = field(default_factory=dict[str, Row])
-    spilled: bool = False
     failed: Problem | None = None
-
-    def row(self, key: str) -> Row | None:
-        """Return the current state of a row."""
-        held = self.rows.get(key)
-        if held is not None or not self.spilled:
-            return held
-        text = self.scratch.get(self.projection.title, key)
-        return None if text is None else json.loads(text)
-
-    def spill(self) -> None:
-        """Move the rows in memory to scratch storage."""
-        texts = {key: json.dumps(row) for key, row in self.rows.items()}
-        self.scratch.put(self.projection.title, texts)
-        self.rows, self.spilled = {}, True
-
-    def made(self) -> Iterator[tuple[str, Row]]:
-        """Yield all rows in byte order of the keys, which equals their character order."""
-        if not self.spilled:
-            yield from sorted(self.rows.items())
-            return
-        self.spill()
-        for key, text in self.scratch.rows(self.projection.title):
-            yield key, json.loads(text)
 
 
 def compare_views(
     store: EventStore,
     kept: Sequence[Snapshot],
     projections: Sequence[Projection],
-    scratch: Scratch,
     report: Report,
     progress: Callable[[int, int], None] = lambda _done, _whole: None,
 ) -> None:
     """Compare each live view with a fold of the ledger up to the view's position.
 
     The ledger is read once, a page at a time. A view may be behind and may start at a later event.
-    It must be correct for the events that it has folded. In a stream with a parked event, it folds
-    only the events before it.
+    It must be correct for the events that it has folded.
 
     Args:
         store: The ledger; it may grow meanwhile.
         kept: A snapshot of each view.
         projections: All projections of this code.
-        scratch: Storage for spilled rows.
         report: Receives the problems and notes.
         progress: Called with the number of events read and the total.
 
     Raises:
         StoreFailure: The ledger could not be read.
-        ViewsFailure: The views could not be read, or rows could not be spilled.
+        ViewsFailure: The views could not be read.
     """
     known = {one.title: one for one in projections}
     folds: list[_Fold] = []
@@ -102,8 +67,7 @@ def compare_views(
         except ViewAhead as error:
             report.problems.append(Problem(Kind.VIEW_AHEAD, detail=str(error)))
             continue
-        parked = {parked.stream: parked.version for parked in one.parked}
-        folds.append(_Fold(one, known[build.title], parked, scratch))
+        folds.append(_Fold(one, known[build.title]))
     begin = min((one.kept.build.begin for one in folds), default=0)
     end = max((one.kept.build.position for one in folds), default=0)
     for page in store.pages(after=begin) if begin < end else ():
@@ -113,9 +77,6 @@ def compare_views(
             )
             for fold in folds:
                 _fold_event(fold, seen)
-        for fold in folds:
-            if len(fold.rows) > HELD_MAX:
-                fold.spill()
         progress(min(page[-1].position, end) - begin, end - begin)
         if page[-1].position >= end:
             break
@@ -127,13 +88,9 @@ def _fold_event(one: _Fold, seen: Seen) -> None:
     build = one.kept.build
     if one.failed or not build.begin < seen.position <= build.position:
         return
-    if seen.stream in one.parked and seen.version >= one.parked[seen.stream]:
-        return
     fold = one.projection.fold
     try:
-        one.rows |= {key: fold(key, one.row(key), seen) for key in one.projection.keys(seen)}
-    except ViewsFailure:
-        raise
+        one.rows |= {key: fold(key, one.rows.get(key), seen) for key in one.projection.keys(seen)}
     except Exception as error:  # noqa: BLE001 - It is reported; a fold may raise anything.
         why = f"{type(error).__name__}: {error}"
         one.failed = Problem(Kind.VIEW_NOT_FOLDED, seen.stream, seen.version, build.title, why)
@@ -144,7 +101,7 @@ def _problem_of(fold: _Fold) -> Problem | None:
     if fold.failed:
         return fold.failed
     number, first = 0, ""
-    for key in _differing(fold.kept.rows(), fold.made()):
+    for key in _differing(fold.kept.rows(), iter(sorted(fold.rows.items()))):
         first = first if number else key
         number += 1
     if not number:

@@ -1,4 +1,8 @@
-"""Rebuilds projections next to the live build, then switches to the new one."""
+"""Rebuilds projections next to the live build, then switches to the new one.
+
+Several processes may move one build. The first one that stores a page wins, and the others read the
+build again.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -9,31 +13,21 @@ from watchkeeper import clock
 from watchkeeper.ports.event_store import EventStore
 from watchkeeper.ports.views import Build, BuildState, Views
 from watchkeeper.projections.views.view import Projection, newest_of
-from watchkeeper.services.views.catch_up import LEASE, Pages, ViewAhead, same_ledger, step
-
-WAIT_FOR_LEASE = LEASE + timedelta(seconds=5)
-"""How long a rebuild waits for a killed process that held the same build."""
-
-
-class BuildHeld(Exception):
-    """Another process is building this projection. The message names it."""
+from watchkeeper.services.views.catch_up import Pages, ViewAhead, ViewHalted, same_ledger, step
 
 
 def ensure(store: EventStore, views: Views, projections: Sequence[Projection]) -> None:
-    """Drop replaced builds, and begin builds that are missing or outdated.
+    """Begin builds that are missing or outdated, and let halted builds try again.
 
     A live build of a newer version than this code knows is left alone.
     """
     builds = views.builds()
     for build in builds:
-        if build.state is BuildState.OLD:
-            views.drop(build)
-        elif build.error:
+        if build.error:
             # The fault may be fixed, for example by the right backup. If not, it is reported again.
-            views.stand(build, "")
+            views.halt(build, "")
     for name, wanted in newest_of(projections).items():
-        of_name = [b for b in builds if b.name == name and b.state is not BuildState.OLD]
-        known = max((b.version for b in of_name), default=0)
+        known = max((b.version for b in builds if b.name == name), default=0)
         if known < wanted.version:
             views.begin(name, wanted.version, begin=0, digest=b"", target=store.newest())
 
@@ -43,24 +37,10 @@ def by_title(projections: Sequence[Projection]) -> dict[str, Projection]:
     return {one.title: one for one in projections}
 
 
-def finish(views: Views, build: Build) -> bool:
-    """Make a build live once it is level, and drop the old one; say whether it was level.
-
-    After a crash between the two, the old build is marked as old and the next start drops it.
-    """
-    if not views.switch(build):
-        return False
-    for other in views.builds():
-        if other.name == build.name and other.state is BuildState.OLD:
-            views.drop(other)
-    return True
-
-
 def rebuild(
     store: EventStore,
     views: Views,
     projection: Projection,
-    holder: str,
     *,
     begin: int = 0,
     reported: Callable[[Build], None] = lambda _: None,
@@ -74,13 +54,12 @@ def rebuild(
         store: The ledger.
         views: Where it is kept.
         projection: The projection to build.
-        holder: The holder of the lease.
         begin: Count only events after this position.
         reported: Called with the build after each page.
         recorder: The ledger as a recorder of the `eventsourcing` library; see `Pages`.
 
     Raises:
-        BuildHeld: Another process builds it.
+        ViewHalted: The projection cannot fold an event, or another rebuild of it began meanwhile.
         StoreFailure: The ledger could not be read.
         ViewsFailure: The views could not be written.
     """
@@ -88,52 +67,37 @@ def rebuild(
     for live in views.builds():
         if live.name == projection.name and live.state is BuildState.LIVE:
             _halt_if_ahead(store, views, live)
-    build = _begin(store, views, projection, holder, begin)
-    while True:
+    build = _begin(store, views, projection, begin)
+    while build.state is BuildState.BUILDING:
         reported(build)
         try:
             stepped = step(Pages(store, (projection,), recorder), views, build, projection)
         except ViewAhead:
             # The build belongs to the ledger before a restore, so it starts again.
             views.drop(build)
-            build = _begin(store, views, projection, holder, begin)
+            build = _begin(store, views, projection, begin)
             continue
-        if stepped.build is None:
-            raise BuildHeld(f"{build.title} was changed by another process: try again")
-        build = stepped.build
-        if not views.take(build, holder, clock.now() + LEASE, clock.now()):
-            raise BuildHeld(f"{build.title} was taken over by another process")
-        if stepped.level and finish(views, build):
-            reported(build)
-            return next(b for b in views.builds() if b.id == build.id)
+        if stepped.level and stepped.build is not None:
+            views.switch(stepped.build)
+        found = next((b for b in views.builds() if b.id == build.id), None)
+        if found is None:
+            raise ViewHalted(
+                f"{build.title} was begun again by another command: wait until that one ends, then "
+                f"run `watchkeeper ledger rebuild {build.name}`"
+            )
+        build = found
+    reported(build)
+    return build
 
 
-def _begin(
-    store: EventStore, views: Views, projection: Projection, holder: str, begin: int
-) -> Build:
-    build = views.begin(
+def _begin(store: EventStore, views: Views, projection: Projection, begin: int) -> Build:
+    return views.begin(
         projection.name,
         projection.version,
         begin=begin,
         digest=hash_at(store, begin),
         target=store.newest(),
     )
-    claim(views, build, holder)
-    return build
-
-
-def claim(views: Views, build: Build, holder: str) -> None:
-    """Take the lease of a build; wait for the lease of a killed process to expire.
-
-    Raises:
-        BuildHeld: Another process keeps renewing its lease.
-    """
-    backoff = clock.ExponentialBackoff()
-    taken = backoff.wait_until(
-        lambda: views.take(build, holder, clock.now() + LEASE, clock.now()), WAIT_FOR_LEASE
-    )
-    if not taken:
-        raise BuildHeld(f"{build.title} is being built by another process: wait for it")
 
 
 def hash_at(store: EventStore, position: int) -> bytes:
@@ -148,7 +112,7 @@ def _halt_if_ahead(store: EventStore, views: Views, build: Build) -> None:
     try:
         same_ledger(build, Pages(store, ()).after(build.position))
     except ViewAhead as error:
-        views.stand(build, str(error))
+        views.halt(build, str(error))
 
 
 def catch_up(
@@ -158,15 +122,14 @@ def catch_up(
     *,
     limit: timedelta | None = None,
 ) -> bool:
-    """Bring every build up to the end of the ledger now; say whether all are level.
+    """Bring every build up to the end of the ledger now; return whether all are level.
 
-    For commands, even while a watch runs: the first process to move a build wins, and the other
-    reads again.
+    A command may call this while a watch runs.
 
     Args:
         store: The ledger.
         views: The store of the builds.
-        projections: What this code knows.
+        projections: All projections of this code.
         limit: The timeout; None for no limit.
     """
     deadline = None if limit is None else clock.Deadline.after(limit)
@@ -184,17 +147,17 @@ def catch_up(
 
 
 def advance(pages: Pages, views: Views, build: Build, projection: Projection) -> bool:
-    """Move a build over a page, and make it live when it is level; say whether it is level.
+    """Move a build over a page, and make it live when it is level; return whether it is level.
 
-    A build that is ahead of the ledger is halted, and its error says why.
+    A build that cannot continue is halted, and its error says why.
     """
     try:
         stepped = step(pages, views, build, projection)
-    except ViewAhead as error:
-        views.stand(build, str(error))
+    except ViewHalted as error:
+        views.halt(build, str(error))
         return True
     if stepped.build is None:
         return False
     if stepped.level and build.state is BuildState.BUILDING:
-        return finish(views, stepped.build)
+        return views.switch(stepped.build)
     return stepped.level

@@ -1,8 +1,8 @@
 """The one thread of a process that keeps all views current.
 
 Each turn reads a page once for all builds at the same position. Store errors are reported and
-retried forever with a growing back-off, so it never stops silently. An event that cannot be folded
-is parked and stops nothing else.
+retried forever with a growing back-off, so it never stops silently. A view that cannot process an
+event is halted; the others continue.
 """
 
 import logging
@@ -13,9 +13,9 @@ from datetime import timedelta
 
 from watchkeeper import clock
 from watchkeeper.ports.event_store import EventStore, StoreFailure
-from watchkeeper.ports.views import Beat, BuildState, Views, ViewsFailure
+from watchkeeper.ports.views import Beat, Views, ViewsFailure
 from watchkeeper.projections.views.view import Projection
-from watchkeeper.services.views.catch_up import LEASE, Pages, retry_all
+from watchkeeper.services.views.catch_up import Pages
 from watchkeeper.services.views.rebuild import advance, by_title, ensure
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Tail:
         store: The ledger.
         views: The views to keep current.
         projections: All projections of this code.
-        holder: This process, for its leases and heartbeats.
+        holder: This process, for its heartbeats.
     """
 
     def __init__(
@@ -94,8 +94,6 @@ class Tail:
         """
         if not self._begun:
             ensure(self._store, self._views, self._projections)
-            # A newer release may be able to fold events that the previous one could not.
-            retry_all(self._store, self._views, self._known)
             self._begun = True
         pages, level, seen = Pages(self._store, self._projections), True, None
         for build in self._views.builds():
@@ -103,13 +101,8 @@ class Tail:
                 self._reported.add(build.error)
                 log.warning("a view is stopped: %s", build.error)
             known = self._known.get(build.title)
-            if known is None or build.error or build.state is BuildState.OLD:
+            if known is None or build.error:
                 continue
-            now = clock.now()
-            if build.state is BuildState.BUILDING and not self._views.take(
-                build, self._holder, now + LEASE, now
-            ):
-                continue  # A command builds it and renews its lease while it lives.
             level = advance(pages, self._views, build, known) and level
             seen = build.position if seen is None else min(seen, build.position)
         self._seen = seen
