@@ -3,6 +3,7 @@
 import contextlib
 import re
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,6 +38,7 @@ from watchkeeper.domain.values.contract.contract import Contract, LogbookPart, l
 from watchkeeper.domain.values.observation.observation import GateFacts
 from watchkeeper.ports.git import BranchHead, GitRemote
 from watchkeeper.ports.sources import Unavailable
+from watchkeeper.projections.logbook import logbook
 from watchkeeper.projections.logbook.logbook import render_at
 from watchkeeper.services.ledger import run_feed
 from watchkeeper.services.ledger.ledger import Ledger
@@ -266,6 +268,26 @@ def test_an_edited_logbook_leaves_out_its_own_run_only(session: Session, site: S
     git(clone, "push", "--quiet", "origin", "HEAD:main")
     watch_until(session, lambda _: is_pushed(session, names[1]))
     assert not session.ledger.effects(names[1]).failing
+
+
+def test_a_file_in_an_older_format_is_left_alone_until_a_person_removes_it(
+    session: Session, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [name] = drafts(session, site, 1)
+    with monkeypatch.context() as older:
+        older.setattr(logbook, "_state", lambda _: "")
+        watch_until(session, lambda _: is_pushed(session, name))
+    before = book(site, session, name)
+    note(session, name)
+    watch_until(session, lambda _: bool(session.ledger.effects(name).failing))
+    [trouble] = session.ledger.effects(name).failing.values()
+    assert "has the format of another version" in trouble.reason
+    command = re.findall("`(.*)`", trouble.reason)[-1]
+    assert book(site, session, name) == before
+    clone = persons_clone(site)
+    subprocess.run(["bash", "-ec", command], cwd=clone, check=True, capture_output=True)
+    watch_until(session, lambda _: is_pushed(session, name))
+    assert b"**Now**" in book(site, session, name)
 
 
 def test_a_path_that_is_taken_leaves_out_its_own_run_only(session: Session, site: Site) -> None:

@@ -40,7 +40,7 @@ def shown(history: History) -> Fleet:
 
 def test_the_logbook_says_once_that_the_tracker_buffers_and_shows_the_loss_of_the_output() -> None:
     book = render_at(recorded(buffering("1.10k", "1.20k", "1.30k"))).decode()
-    assert book.count("buffered: W&B's client") == 1
+    assert book.count("buffered") == 1
     assert "~1300/5155, loss 2.500," in book
     assert "still without a fresh answer" not in book
 

@@ -116,16 +116,27 @@ def test_no_order_of_events_is_refused(name: str, chance: random.Random) -> None
 
 
 @every_row("name", TALES)
-def test_every_line_is_a_heading_a_bullet_or_blank(name: str) -> None:
-    for line in render_at(tale(name)).decode().splitlines():
-        assert re.match(r"$|# |## |### \d{4}-\d\d-\d\d \d\d:\d\d UTC - |- ", line), line
+def test_every_line_is_a_heading_a_bullet_a_block_or_blank(name: str) -> None:
+    outside = re.sub(r"^( *)```text\n(\1[^`].*\n)+\1```\n", "", _text(name), flags=re.MULTILINE)
+    for line in outside.splitlines():
+        heading = r"# |## |### \d{4}-\d\d-\d\d \d\d:\d\d UTC - |\*\*Now\*\* \(\d{4}-"
+        assert re.match(rf"$|{heading}| *- | *… ", line), line
+
+
+def _text(name: str) -> str:
+    return render_at(tale(name)).decode()
+
+
+@every_row("name", TALES)
+def test_no_line_is_above_three_hundred_characters(name: str) -> None:
+    assert max(map(len, _text(name).splitlines())) <= 300
 
 
 @every_row("name", TALES)
 def test_the_lines_of_an_entry_stand_in_the_prescribed_order(name: str) -> None:
     order = ["Status", "Evidence", "Decision", "Next"]
     for part in sections(render_at(tale(name)))["Event Log"].split("### ")[1:]:
-        keys = re.findall(r"^- (Status|Evidence|Decision|Next): ", part, re.MULTILINE)
+        keys = re.findall(r"^- (Status|Evidence|Decision|Next):", part, re.MULTILINE)
         assert keys == [key for key in order if key in keys]
 
 
@@ -156,7 +167,12 @@ def test_ten_thousand_checks_are_folded_without_copying_the_file_each_time() -> 
 
 def test_the_three_sections_stand_in_order_under_the_title() -> None:
     text = render_at(tale("sealed")).decode()
-    assert text.startswith("# Grug MoE 1e23 EP8: Hero Run Logbook\n\n## Run Contract\n- DRI: dri\n")
+    title, state, contract = text.split("\n\n")[:3]
+    assert title == "# Grug MoE 1e23 EP8: Hero Run Logbook"
+    assert state == (
+        "**Now** (2026-11-18 20:09 UTC): sealed as `hero/grug-moe-1e23-ep8/final` on 4be1c090."
+    )
+    assert contract.startswith("## Run Contract\n- DRI: dri\n")
     assert list(sections(text.encode())) == ["Run Contract", "Launched Instances", "Event Log"]
 
 
@@ -212,7 +228,7 @@ def test_an_amended_contract_changes_the_head_and_nothing_else() -> None:
 
 def test_times_stand_in_the_contracts_zone() -> None:
     text = text_of(resumed(hero(timezone="America/Los_Angeles")))
-    assert "### 2026-11-18 09:30 PST - drafted\n" in text
+    assert "### 2026-11-18 09:30 PST - launch\n" in text
     assert "- 10:01 ~288/2000" in text
 
 

@@ -1,5 +1,6 @@
 """What a logbook says, entry by entry: checks, failures, seals, and what people add."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, reduce
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from tests.domain.given import History, enveloped
 from tests.domain.samples import LOOP, START, check_of, down, fresh, job, killed, listing, succeeded
@@ -30,11 +32,13 @@ from tests.projections.tales import (
 )
 from watchkeeper.domain.rules.operator.commands import AddNote, Correct
 from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
 from watchkeeper.domain.run.operator import NoteAdded
 from watchkeeper.domain.run.queries import is_unproven
+from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
 from watchkeeper.domain.run.seal import RunSealed, SealVerified
 from watchkeeper.domain.run.watch import CheckRecorded
-from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.check import Health, Severity
 from watchkeeper.projections.describe.seal import covered
 from watchkeeper.projections.logbook.logbook import EMPTY, project, render, render_at
 
@@ -63,9 +67,9 @@ def test_each_healthy_check_is_one_line_of_the_running_entry() -> None:
         "- 18:01 ~288/2000, loss 7.401, 31.4k tokens/s, newest checkpoint step-250 (temporary)",
         "- 18:16 ~560/2000, newest checkpoint step-500 (temporary); "
         "tracker unavailable (`no answer in 10 s`)",
-        "- 18:31 ~830/2000, newest checkpoint step-500 (temporary); "
-        "tracker still without a fresh answer",
-        "- 18:46 ~1060/2000, loss 4.873, 31.4k tokens/s, newest checkpoint step-1000 (permanent)",
+        "- 18:31 ~830/2000, newest checkpoint step-500 (temporary)",
+        "- 18:46 ~1060/2000, loss 4.873, 31.4k tokens/s, newest checkpoint step-1000 (permanent); "
+        "tracker again with fresh answers",
     ]
 
 
@@ -98,7 +102,7 @@ def test_an_orchestrator_without_answer_leaves_health_and_opens_its_own_entry() 
     history = trained()
     history.later(QUARTER).check(shown=shown(history, 1320, 4.6), without=("orchestrator",))
     line = entry(text_of(history), "- orchestrator unavailable").splitlines()[1]
-    assert line.startswith("- 19:01 no word on the job, health stays healthy; ~1320/2000")
+    assert line.startswith("- 19:01 the job's state is not known, health stays healthy; ~1320/2000")
 
 
 def test_an_outage_of_several_sources_is_named_once() -> None:
@@ -116,20 +120,21 @@ def test_a_new_reason_of_a_silent_source_is_given() -> None:
         check = check_of(readings=tuple(readings), job=job())
         book = project(book, enveloped(check, 100 + number))
     lines = render(book).decode().splitlines()[-3:]
+    assert "tracker" not in lines[1]
     assert [line.rpartition("; ")[2] for line in lines] == [
         "tracker unavailable (`HTTP 503`)",
-        "tracker still without a fresh answer",
+        lines[1],
         "tracker unavailable (`HTTP 401`)",
     ]
 
 
 def test_training_is_said_once_and_proves_what_it_resumed() -> None:
     text = text_of(resumed())
-    assert text.count("- training\n") == 1
+    assert text.count("- i1 trains\n") == 1
     told = entry(text, "- i2 resumed")
-    assert "the log says resumed step 1000 = decided step 1000; its losses are not compared" in told
+    assert "the log says that it resumed from step 1000, as decided; its losses are not" in told
     assert "- Status: recovering, ~1043/2000" in told
-    assert "not comparable" in entry(text, "- i2 recovered: resume not comparable")
+    assert "0 steps were logged" in entry(text, "- i2 recovered: its losses cannot be compared")
 
 
 def as_once(event: Event) -> Event:
@@ -144,7 +149,7 @@ def as_once(event: Event) -> Event:
 def test_what_was_recorded_before_a_proof_was_asked_for_reads_as_it_did() -> None:
     events = [as_once(event) for event in recorded(resumed())]
     told = entry(render_at(events).decode(), "- i2 resumed")
-    assert "the log says resumed step 1000 = decided step 1000: resume proven" in told
+    assert "the log says that it resumed from step 1000, as decided: proven" in told
     assert "- Status: healthy, ~1043/2000" in told
 
 
@@ -171,19 +176,23 @@ def test_passing_it_at_the_first_check_that_sees_training_is_said_too() -> None:
 
 def test_a_failure_and_its_decision_are_one_entry() -> None:
     failed = entry(text_of(crashed()), "- i1 failed at ~1107/2000")
-    assert "- Status: interrupted; ended 18:54:15, seen 19:01, 15 min after the last" in failed
+    assert (
+        "- Status: interrupted; ended at 18:54:15, seen at 19:01, 15 min after the last" in failed
+    )
     assert "ended by SIGKILL" in failed
     assert "step-1100 refused: no metadata.json" in failed
-    assert "relaunch from step-1000 (R1, event 20)" in failed
+    assert "- Decision: relaunch from step-1000\n" in failed
+    assert "\n  - rule R1 (event 20)\n- Next: " in failed
     assert "budget 1 of 3 in 24 h" in failed
-    assert "Lost: ~107 steps, 24 min of training" in failed
+    assert "lost: ~107 steps, 24 min of training" in failed
     assert "- Next: relaunch from step-1000; progress past ~1107" in failed
 
 
 def test_the_same_failure_again_asks_a_human_with_the_exact_command() -> None:
     text = render_at(tale("crash_loop")).decode()
     failed = entry(text, "- i2 failed at ~1108/2000")
-    assert "not relaunched, a human is asked (R2, event 28)" in failed
+    assert "- Decision: no relaunch; a human is asked\n" in failed
+    assert "\n  - rule R2 (event 28)\n- Next: dri answers q-1: " in failed
     assert "the same as i1" in failed
     assert "`watchkeeper answer grug-moe-1e23-ep8 q-1 relaunch" in failed
 
@@ -193,22 +202,21 @@ def test_a_decision_that_had_to_wait_is_an_entry_of_its_own() -> None:
     failed = entry(text, "- i1 failed at ~1327/2000")
     assert "Decision" not in failed
     assert "checkpoints unavailable" in failed
-    assert "decided late" in entry(text, "- relaunch decided after i1's end")
+    assert "decided late" in entry(text, "- relaunch decided after the end of i1")
 
 
 def test_a_simulated_approval_says_so() -> None:
-    assert "`Simulated approval: nobody was asked" in entry(
-        render_at(tale("sealed")).decode(), "- cleared by dri"
-    )
+    launch = entry(render_at(tale("sealed")).decode(), "- launch")
+    assert "    - in their words: `Simulated approval: nobody was asked" in launch
 
 
 def test_the_last_entry_names_tag_metrics_interruptions_and_goodput() -> None:
     last = entry(render_at(tale("sealed")).decode(), "- sealed")
     assert "sealed as `hero/grug-moe-1e23-ep8/final` on 4be1c090" in last
-    assert f"{FINAL}/{FINAL}; loss 3.214; " in last
-    assert "; eval/bpb 0.8712; " in last
+    assert f"  - {FINAL}/{FINAL}\n  - loss 3.214\n" in last
+    assert "  - eval/bpb 0.8712\n" in last
     # 11:32 to the first step seen and 42:33 from step-1000 to its, of 2:31:05.
-    assert "; 1 interruption; goodput at least 64.2 % of 2 h 31 min" in last
+    assert "  - 1 interruption\n  - goodput at least 64.2 % of 2 h 31 min" in last
 
 
 def test_goodput_is_left_out_where_events_do_not_tell() -> None:
@@ -243,7 +251,7 @@ def test_a_note_is_kept_whole() -> None:
     words = "word " * 300
     history = trained()
     history.tell(AddNote(now=history.now, actor=LOOP, text=words))
-    assert words.strip() in text_of(history)
+    assert " ".join(text_of(history).split()).count(words.strip()) == 1
 
 
 FORGERIES = (
@@ -252,42 +260,81 @@ FORGERIES = (
     "\u2028# Another title",
     "\x85### x",
     "<!-- hidden",
+    "<img src=x onerror=alert(1)>",
     "` ``` `` `",
     "```\n### 2026-11-18 20:00 UTC - forged\n```",
+    "`" * 150 + " [x](http://evil.example)",
     "\x1b[2J\x1b]0;title\x07",
     "\u202eevil",
     "---\n===\n",
+    "> quoted\n- listed\n1. numbered\n~~~\nfenced",
+    "[click](http://evil.example) ![x](//evil.example/x.png) <https://evil.example>",
+    "https://evil.example/x?y www.evil.example mail a@evil.example, ask @maintainer",
+    "closes #12, owner/repo#13 and GH-14; &#64;maintainer",
+    "[ref]: http://evil.example\n\n[ref]",
+    "| a | b |\n|---|---|\n| <b>c</b> | [d](e) |",
+    "x" * 500 + "[a](b)" + "http://evil.example/" + "y" * 500,
+    "words " * 80 + "`unclosed [a](b) @maintainer",
 )
 
+_STRUCTURE = {"heading_open", "hr", "blockquote_open", "html_block", "table_open", "code_block"}
+_INLINE = {"link_open", "image", "html_inline", "s_open"}
+_REFERENCE = re.compile(r"@\w|://|www\.|#\d|GH-\d")
 
-@pytest.mark.parametrize("forged", FORGERIES)
+
+def structure(rendered: str) -> list[str]:
+    """Return what a Markdown reader makes of a file, apart from lists, code and plain words."""
+    found: list[str] = []
+    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(rendered):
+        found += [token.type + token.tag] if token.type in _STRUCTURE else []
+        for child in token.children or ():
+            found += [f"{child.type} {child.attrs}"] if child.type in _INLINE else []
+            found += _REFERENCE.findall(child.content) if child.type == "text" else []
+    return found
+
+
+def attacked_by(words: str) -> str:
+    """A logbook in which one text came in everywhere: from a job, a log, a rule and people."""
+    history = trained(hero(stop=words, timezone="UTC", title=f"Title {words}"[:100].split("\n")[0]))
+    history.tell(AddNote(now=history.now, actor=LOOP, text=words))
+    history.record(
+        FindingOpened(
+            kind="hang", rule="H3", severity=Severity.ALERT, summary=words, evidence=(words, "x")
+        ),
+        EscalationRaised(question="q-1", rule="H3", to="dri", asks=words, evidence=(words,)),
+        EscalationAcknowledged(question="q-1", answer="noted", note=words),
+        FindingCleared(kind="hang", rule="H3", reason=words),
+    )
+    history.later(QUARTER).check(
+        killed(submission_id=history.run.instances[-1].plan.submission_id, message=words),
+        lines=("Traceback (most recent call last):", *words.split("\n")),
+        step=1100,
+        found=listing(1000),
+    )
+    history.tell(Correct(now=history.now, actor=LOOP, corrects=1, text=words))
+    return text_of(history)
+
+
+@pytest.mark.parametrize("forged", FORGERIES, ids=range(len(FORGERIES)))
 def test_text_from_outside_adds_no_structure(forged: str) -> None:
-    line = f"RuntimeError: {forged}"
-
-    def told(words: str) -> list[str]:
-        history = trained()
-        history.later(QUARTER).check(
-            killed(submission_id=history.run.instances[-1].plan.submission_id, message=words),
-            lines=("Traceback (most recent call last):", words),
-            step=1100,
-            found=listing(1000),
-        )
-        history.tell(AddNote(now=history.now, actor=LOOP, text=words))
-        history.tell(Correct(now=history.now, actor=LOOP, corrects=1, text=words))
-        return render_at(recorded(history)).decode().splitlines()
-
-    plain, attacked = told("RuntimeError: plain"), told(line)
-    assert [text for text in attacked if text.startswith("#")] == [
-        text for text in plain if text.startswith("#")
-    ]
-    assert len(attacked) == len(plain)
-    assert not any(c in "".join(attacked) for c in "\x1b\x07\u202e\u2028\x85\r")
+    plain, attacked = attacked_by("RuntimeError: plain"), attacked_by(f"RuntimeError: {forged}")
+    assert structure(attacked) == structure(plain)
+    assert structure(attacked_by(forged)) == structure(plain)
+    assert max(map(len, attacked.splitlines())) <= 300
+    assert not any(c in attacked for c in "\x1b\x07\u202e\u2028\x85\r")
 
 
-@drawn(st.text())
+@drawn(st.text(st.sampled_from("`*_#-+=<>[]()!&;:/\\@~|$1. ax\n")) | st.text())
 @settings(max_examples=200)
-def test_no_text_adds_a_line(words: str) -> None:
+def test_no_text_of_a_person_or_a_rule_adds_structure(words: str) -> None:
     book = reduce(project, tale("sealed")[:3], EMPTY)
-    note = project(book, enveloped(NoteAdded(text=words), 4))
-    added = render(note).decode().removeprefix(render(book).decode())
-    assert len(added.splitlines()) == 3
+    found = FindingOpened(
+        kind="x", rule="H3", severity=Severity.NOTIFY, summary=words, evidence=(words, words)
+    )
+
+    def with_both(note: NoteAdded, finding: FindingOpened) -> list[str]:
+        whole = project(project(book, enveloped(note, 4)), enveloped(finding, 5))
+        return structure(render(whole).decode())
+
+    plain = found.model_copy(update={"summary": "plain", "evidence": ()})
+    assert with_both(NoteAdded(text=words), found) == with_both(NoteAdded(text="plain"), plain)

@@ -96,7 +96,7 @@ def test_an_end_of_the_instance_answers_the_question_about_it() -> None:
     assert not any(need.says.startswith(ALERT) for need in shown(history).runs[0].needs)
     assert "q-1" not in history.run.questions.open
     event = next(e for e in history.events if isinstance(e.data, FindingCleared))
-    line = f"- Closes q-1: H3 cleared (event {event.version})\n"
+    line = f"- Closes q-1: finding H3 is over (event {event.version})\n"
     assert line in render_at(history.events).decode(), "the entry of the end says what it closed"
     again = AnswerQuestion(now=history.now, actor=DRI, question="q-1", note="seen")
     history.when(again).refused(Refusal.QUESTION_NOT_OPEN, f"closed by event {event.version}")
@@ -117,7 +117,7 @@ def test_a_question_is_closed_when_its_finding_clears_and_counts_as_no_error() -
     ) == (1, 0)
     assert summary(cleared).endswith(" cleared: no longer holds; closes q-1")
     assert (
-        f"no longer holds; closes q-1 (event {cleared.version})"
+        f"no longer holds; closes q-1 (rule {cleared.data.rule}, event {cleared.version})"
         in render_at(history.events).decode()
     )
 
@@ -145,9 +145,9 @@ def test_a_relaunch_closes_the_open_question_with_its_reason(ended: bool) -> Non
     )
     assert not history.run.questions.open
     assert summary(taken) == "q-1 closed by relaunch: a worn node is out"
-    assert "- q-1 closed by relaunch\n- Status: answered by dri (human): `a worn node is out`" in (
-        render_at(history.events).decode()
-    )
+    text = render_at(history.events).decode()
+    assert "- question q-1 closed by relaunch\n- Status: by dri (human)" in text
+    assert "- Evidence: in their words: `a worn node is out`\n" in text
 
 
 def test_a_relaunch_leaves_the_question_about_a_wrong_identity_open() -> None:

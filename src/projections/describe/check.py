@@ -1,5 +1,6 @@
 """Logbook entries of a check: one short line, or the start of training."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,8 +23,9 @@ from watchkeeper.projections.logbook.state import (
     opened,
     said,
     ticked,
+    with_state,
 )
-from watchkeeper.projections.quoting import code, prose
+from watchkeeper.projections.quoting import block, code, prose
 
 HEALTHY = "healthy"
 
@@ -44,15 +46,59 @@ def checked(book: Logbook, data: CheckRecorded, event: Event) -> Logbook:
     if current is None or current.name != data.instance:
         return book
     if current.job is not None:
-        return ticked(book, f"{current.name} ended, decision waits for a source", at, _late(data))
+        silent = "; ".join(troubles(data, before)) or "all sources answer"
+        title = f"{current.name} ended, the decision waits for a source"
+        return _noting_buffers(ticked(book, title, at, silent), data)
     if data.job is not None and data.job.state in TERMINAL:
         return book  # The entry about the end follows in the same append.
+    book = with_state(book, "")
     if current.training_at is not None and _not_training(before):
-        return _training(book, current, data, at, _passed(before, book.facts))
-    title, text = _line(book, before, current, data, at)
-    silent = _troubles(data, before.check)
-    expected = "".join(f"; {prose(one)}" for one in data.expected)
-    return ticked(book, title, at, f"{text}{_passed(before, book.facts)}{silent}{expected}")
+        book = _training(book, current, data, at, before)
+    else:
+        title, text = _line(book, before, current, data, at)
+        changes = [*_changes(data, before), *(prose(one) for one in data.expected)]
+        text += _passed(before, book.facts) + "".join(f"; {one}" for one in changes)
+        book = ticked(book, title, at, text)
+    return _noting_buffers(book, data)
+
+
+def state_of(facts: Facts) -> str:
+    """Return what holds by the newest check, in words for the line under the title."""
+    current, check = facts.current, facts.check
+    if current is None:
+        return "nothing is launched"
+    if check is None or check.instance != current.name or current.job is not None:
+        return f"{current.name} is launched, and no step is seen yet"
+    silent = sorted({r.source for r in check.readings if _is_silent(r)})
+    words = f"{current.name} {health_words(check)}, {numbers(facts, check)}"
+    words += f"; no fresh answer from {', '.join(silent)}" if silent else ""
+    holder = facts.holder
+    return (
+        f"{words}; watched by {prose(holder.principal)}" if holder else f"{words}; nobody watches"
+    )
+
+
+def evidence_items(facts: Facts, texts: Iterable[str], *, are_lines: bool = False) -> list[str]:
+    """Return evidence as the items of a list, with its log lines in fenced blocks at the end.
+
+    Args:
+        facts: Its newest check says which texts are log lines.
+        texts: The evidence.
+        are_lines: Whether each text is a label and a log line.
+    """
+    check = facts.check
+    lines = {line.strip() for line in check.evidence} if check is not None else set[str]()
+    items: list[str] = []
+    logged: dict[str, list[str]] = {}
+    for text in texts:
+        label, _, rest = text.partition(": ")
+        if text.strip() in lines:
+            logged.setdefault("the log's lines about it", []).append(text)
+        elif rest and (are_lines or rest.strip() in lines):
+            logged.setdefault(prose(label), []).append(rest)
+        else:
+            items.append(prose(text))
+    return items + [f"{label}:{block(some)}" for label, some in logged.items()]
 
 
 def _not_training(facts: Facts) -> bool:
@@ -175,18 +221,21 @@ def _line(
     said_so = numbers(book.facts, data) + _unchanged_step(book, before, current, data)
     untouched = f"health stays {data.health.value}"
     if data.job is None:
-        return "orchestrator unavailable", f"no word on the job, {untouched}; {said_so}"
+        return "orchestrator unavailable", f"the job's state is not known, {untouched}; {said_so}"
     state = data.job.state
     if state in (JobState.UNKNOWN, JobState.NOT_FOUND):
         word = state.value.upper()
-        return f"{current.name} unaccounted for", f"{word}, {untouched}; {said_so}"
+        return f"{current.name} not found", f"{word}, {untouched}; {said_so}"
     if state is JobState.PENDING:
         since = elapsed(at - (current.launched_at or at))
-        return f"{current.name} starting", f"PENDING for {since}: the orchestrator has not begun it"
+        return (
+            f"{current.name} starting",
+            f"PENDING for {since}: the orchestrator has not started it",
+        )
     if current.training_at is None:
         start = current.request.plan.resume_step or 0
         where = f" at ~{data.progress.step}" if data.progress is not None else ""
-        return f"{current.name} starting", f"RUNNING{where}, no step beyond {start} seen yet"
+        return f"{current.name} starting", f"RUNNING{where}, no step after {start} seen yet"
     title = HEALTHY if data.health is Health.HEALTHY else health_words(data)
     return title, said_so
 
@@ -201,56 +250,71 @@ def _unchanged_step(book: Logbook, before: Facts, current: Current, data: CheckR
     return f", same step since {clock_time(book, current.moved_at)}"
 
 
-def _troubles(data: CheckRecorded, before: CheckRecorded | None) -> str:
-    """Name the sources without a fresh answer; give the reason once, not at each check."""
-    same = before is not None and before.instance == data.instance
-    readings = before.readings if before is not None and same else ()
+def _is_silent(reading: Reading) -> bool:
+    return reading.state is not SourceState.FRESH and not is_buffered(reading)
+
+
+def _changes(data: CheckRecorded, before: Facts) -> list[str]:
+    """Name the sources that stopped to answer since the check before, and those that do again."""
+    earlier = before.check
+    same = earlier is not None and earlier.instance == data.instance
+    readings = earlier.readings if earlier is not None and same else ()
     known = {(r.source, r.state, r.reason) for r in readings}
     silent = [r for r in data.readings if r.state is not SourceState.FRESH]
-    still = [r for r in silent if (r.source, r.state, r.reason) in known]
-    fresh = [r for r in silent if r not in still]
-    # A source that buffers by design is reported once, since this does not change.
-    still = [r for r in still if not is_buffered(r)]
-    parts = [f"{', '.join(r.source for r in still)} still without a fresh answer"] if still else []
-    return "".join(f"; {part}" for part in [*_grouped(fresh), *parts])
+    new = [r for r in silent if (r.source, r.state, r.reason) not in known]
+    fresh = {r.source for r in data.readings if r.state is SourceState.FRESH}
+    back = [r.source for r in readings if _is_silent(r) and r.source in fresh]
+    again = [f"{', '.join(back)} again with fresh answers"] if back else []
+    return [*_grouped(new, before), *again]
 
 
-def troubles(data: CheckRecorded) -> list[str]:
-    """Name the sources of a check without a fresh answer, and why."""
-    return _grouped([r for r in data.readings if r.state is not SourceState.FRESH or r.reason])
+def troubles(data: CheckRecorded, facts: Facts) -> list[str]:
+    """Name the sources of a check without a fresh answer, and why.
+
+    A source that buffers by design is named once in a logbook, since this does not change.
+    """
+    return _grouped(data.readings, facts)
 
 
-def _grouped(readings: list[Reading]) -> list[str]:
+def _noting_buffers(book: Logbook, data: CheckRecorded) -> Logbook:
+    names = {r.source for r in data.readings if is_buffered(r)}
+    if names <= book.facts.buffering:
+        return book
+    return replace(book, facts=replace(book.facts, buffering=book.facts.buffering | names))
+
+
+def _grouped(readings: Iterable[Reading], facts: Facts) -> list[str]:
     """Report a common reason of several sources once: one outage often affects more than one."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for reading in readings:
-        groups.setdefault((reading.state.value, reading.reason), []).append(reading.source)
-    return [
-        f"{', '.join(sources)} {state}" + (f" ({code(reason)})" if reason else "")
-        for (state, reason), sources in groups.items()
-    ]
-
-
-def _late(data: CheckRecorded) -> str:
-    return "; ".join(troubles(data)) or "all sources answer"
+        if is_buffered(reading):
+            words = "buffered: its client writes in blocks" * (
+                reading.source not in facts.buffering
+            )
+        elif reading.state is SourceState.FRESH and not reading.reason:
+            words = ""
+        else:
+            words = reading.state.value + (f" ({code(reading.reason)})" if reading.reason else "")
+        groups.setdefault(words, []).append(reading.source)
+    return [f"{', '.join(sources)} {words}" for words, sources in groups.items() if words]
 
 
 def _training(
-    book: Logbook, current: Current, data: CheckRecorded, at: datetime, passed: str
+    book: Logbook, current: Current, data: CheckRecorded, at: datetime, before: Facts
 ) -> Logbook:
     """Open the entry that an instance trains, with the proof of what it resumed."""
     facts = book.facts
     again = current.request.plan.resume_step is not None
-    book = opened(book, Kind.COMPLETE, at, f"{current.name} resumed" if again else "training")
+    book = opened(book, Kind.COMPLETE, at, f"{current.name} {'resumed' if again else 'trains'}")
     status = f"{health_words(data)}, {numbers(facts, data)}"
     if facts.down_since is not None:
         status += f", {elapsed(at - facts.down_since)} after the last end"
-    book = said(book, Key.STATUS, status + passed)
-    proof = [_proof(current, data), _identity(current, facts, data), *troubles(data)]
-    book = said(book, Key.EVIDENCE, "; ".join(text for text in proof if text))
+    book = said(book, Key.STATUS, status + _passed(before, facts))
+    proof = (_proof(current, data), _identity(current, facts, data), *troubles(data, before))
+    book = said(book, Key.EVIDENCE, "", proof)
     contract = facts.contract
     often = render_duration(cadence_of(contract)) if contract is not None else ""
-    return said(book, Key.NEXT, f"checks every {often}" if often else "")
+    return said(book, Key.NEXT, f"a check every {often}" if often else "")
 
 
 def _proof(current: Current, data: CheckRecorded) -> str:
@@ -258,22 +322,18 @@ def _proof(current: Current, data: CheckRecorded) -> str:
     said_step = data.startup.resumed_step
     if decided is None:
         if said_step is not None:
-            return (
-                f"the log says it resumed from step {said_step}, though nothing was to be resumed"
-            )
-        return "steps move; a start from scratch, as planned"
+            return f"the log says that it resumed from step {said_step}; the plan was a fresh start"
+        return "steps move; it started from scratch, as planned"
     if said_step == decided:
-        where = f"the log says resumed step {decided} = decided step {decided}"
+        where = f"the log says that it resumed from step {decided}, as decided"
         # Older checks never record that the proof is due, so their entries do not change.
         open_yet = is_unproven(data)
-        return (
-            f"{where}; its losses are not compared yet" if open_yet else f"{where}: resume proven"
-        )
+        return f"{where}; its losses are not compared yet" if open_yet else f"{where}: proven"
     if said_step is not None:
-        return f"the log says resumed step {said_step}, decided was step {decided}: not as decided"
+        return f"the log says that it resumed from step {said_step}; the decision was {decided}"
     if data.startup.scratch:
-        return f"the log says it started from scratch, decided was step {decided}: not as decided"
-    return f"decided step {decided}; the log does not say which step was resumed: not proven"
+        return f"the log says that it started from scratch; the decision was step {decided}"
+    return f"not proven: the log does not say that it resumed from step {decided}, as decided"
 
 
 def _identity(current: Current, facts: Facts, data: CheckRecorded) -> str:
@@ -284,4 +344,4 @@ def _identity(current: Current, facts: Facts, data: CheckRecorded) -> str:
         return f"the tracker shows the instance's own id {code(wanted)}"
     if data.tracker_id == wanted:
         return f"the tracker shows the contract's id {code(wanted)}"
-    return f"the tracker shows {code(data.tracker_id)}, the contract says {code(wanted)}"
+    return f"the tracker shows {code(data.tracker_id)}; the contract says {code(wanted)}"

@@ -1,6 +1,6 @@
 """How one kind of event reads: its headline, its event line, its logbook entry."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.projections.logbook.state import Key, Kind, Logbook, opened, said
-from watchkeeper.projections.quoting import WORDS_MAX, code, prose
+from watchkeeper.projections.quoting import prose, quote
 
 E = TypeVar("E", bound=Fact)
 
@@ -120,9 +120,10 @@ def entry(
     at: datetime | None = None,
     numbered: bool = True,
     status: str = "",
-    evidence: str = "",
-    decision: str = "",
-    then: str = "",
+    rule: str = "",
+    evidence: str | Iterable[str] = (),
+    decision: str | Iterable[str] = (),
+    then: str | Iterable[str] = (),
 ) -> Logbook:
     """Open an entry with its prescribed lines; a line without text is left out.
 
@@ -134,16 +135,19 @@ def entry(
         at: Its time, if that is not the event's.
         numbered: Add the number of the event to the status.
         status: What holds from here on.
-        evidence: What shows it.
+        rule: The rule behind it, for the end of the status.
+        evidence: What shows it; several texts are a list.
         decision: What was decided.
         then: What comes next.
     """
     book = opened(book, kind, at or event.at, title)
-    number = f" (event {event.version})" if status and numbered else ""
-    book = said(book, Key.STATUS, status + number)
-    book = said(book, Key.EVIDENCE, evidence)
-    book = said(book, Key.DECISION, decision)
-    return said(book, Key.NEXT, then)
+    notes = [f"rule {prose(rule)}"] if rule else []
+    notes += [f"event {event.version}"] if numbered else []
+    suffix = f" ({', '.join(notes)})" if status and notes else ""
+    book = said(book, Key.STATUS, status + suffix)
+    for key, said_so in ((Key.EVIDENCE, evidence), (Key.DECISION, decision), (Key.NEXT, then)):
+        book = said(book, key, "", [said_so] if isinstance(said_so, str) else said_so)
+    return book
 
 
 def by(event: Event) -> str:
@@ -153,8 +157,8 @@ def by(event: Event) -> str:
 
 
 def words(text: str) -> str:
-    """Quote a person's words."""
-    return f"their words: {code(text, WORDS_MAX)}"
+    """Quote a person's words; empty for no words."""
+    return f"in their words: {quote(text)}" if text.strip() else ""
 
 
 def slug(event: Event) -> str:

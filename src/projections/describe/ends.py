@@ -19,6 +19,7 @@ from watchkeeper.domain.run.ends import (
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.values.contract.contract import seals_itself
 from watchkeeper.projections.describe.check import (
+    evidence_items,
     incomplete_checkpoints,
     newest_checkpoint,
     troubles,
@@ -38,19 +39,21 @@ from watchkeeper.projections.logbook.state import (
     Kind,
     Logbook,
     opened,
+    over,
     said,
     takes,
+    with_state,
 )
-from watchkeeper.projections.quoting import WORDS_MAX, code, prose
+from watchkeeper.projections.quoting import TITLE_MAX, block, code, prose
 
 _WHAT = {
     Action.RELAUNCH: "relaunch",
-    Action.WAIT: "wait",
-    Action.ESCALATE: "not relaunched, a human is asked",
-    Action.VERIFY: "verify",
-    Action.LEAVE: "leave it ended",
-    Action.ALERT: "the job was not touched, a human is asked",
-    Action.NOTIFY: "nothing is done, a human is notified",
+    Action.WAIT: "wait for the orchestrator's own retry",
+    Action.ESCALATE: "no relaunch; a human is asked",
+    Action.VERIFY: "verify the artefacts, then seal",
+    Action.LEAVE: "no relaunch",
+    Action.ALERT: "the job is left alone; a human is asked",
+    Action.NOTIFY: "the job is left alone; a human is notified",
 }
 
 _SAYS_NOTHING = re.compile(r"\s*(?:Traceback \(most recent call last\):\s*)?$")
@@ -63,9 +66,9 @@ _FILES_SHOWN = 8
 
 
 _RESUMED = {
-    "same": "recovered: resume proven",
-    "differs": "not recovered: resume differs",
-    "not_comparable": "recovered: resume not comparable",
+    "same": "recovered: its losses continue those from before",
+    "differs": "not recovered: its losses differ from those before",
+    "not_comparable": "recovered: its losses cannot be compared",
 }
 
 
@@ -74,24 +77,24 @@ def _classified(book: Logbook, data: FailureClassified, event: Event) -> Logbook
     facts = book.facts
     check = facts.check
     lines = check.evidence if check is not None and check.instance == data.instance else ()
-    stripped = {line.strip() for line in lines}
-    parts = [code(e) if e.strip() in stripped else prose(e) for e in data.evidence]
+    cited = evidence_items(facts, data.evidence)
+    parts = [item for item in cited if "\n" not in item]
     job = facts.current.job if facts.current is not None else None
     if job is not None and job.message and job.message not in data.evidence:
-        parts.append(f"the orchestrator's words: {code(job.message)}")
-    shown = {e.strip() for e in data.evidence}
-    last = [line for line in lines if line.strip() not in shown and not _SAYS_NOTHING.match(line)]
-    if last:
-        parts.append("log: " + ", ".join(code(line) for line in last[-_LOG_LINES_MAX:]))
+        parts.append(f"the orchestrator says {code(job.message)}")
     if check is not None and check.instance == data.instance:
         newest = newest_checkpoint(facts, check)
         parts += [f"newest checkpoint {newest}"] if newest else []
-        parts += [*incomplete_checkpoints(check), *troubles(check)]
+        parts += [*incomplete_checkpoints(check), *troubles(check, facts)]
+    parts += [item for item in cited if "\n" in item]
+    shown = {e.strip() for e in data.evidence}
+    last = [line for line in lines if line.strip() not in shown and not _SAYS_NOTHING.match(line)]
+    parts += ["the log's last lines:" + block(last[-_LOG_LINES_MAX:])] if last else []
     facts = replace(facts, failures=(*facts.failures, data), obstacle=data, judged=False)
     book = replace(book, facts=facts)
     if not takes(book, Key.EVIDENCE, Kind.END):
         book = opened(book, Kind.END, event.at, f"{data.instance} failed")
-    return said(book, Key.EVIDENCE, "; ".join(parts), shown=data.evidence)
+    return said(book, Key.EVIDENCE, "", parts, shown=data.evidence)
 
 
 def _decided(book: Logbook, data: DecisionMade, event: Event) -> Logbook:
@@ -103,11 +106,11 @@ def _decided(book: Logbook, data: DecisionMade, event: Event) -> Logbook:
     alone = not takes(book, Key.DECISION, *kinds)
     if alone:
         titles = {
-            Action.RELAUNCH: f"relaunch decided after {data.instance}'s end",
+            Action.RELAUNCH: f"relaunch decided after the end of {data.instance}",
             Action.ESCALATE: f"{data.instance}: a human is asked",
             Action.WAIT: f"{data.instance}: the orchestrator retries",
-            Action.VERIFY: f"{data.instance}: the seal is verified",
-            Action.LEAVE: f"{data.instance} is left alone",
+            Action.VERIFY: f"{data.instance}: its artefacts are verified",
+            Action.LEAVE: f"{data.instance} is not relaunched",
             Action.ALERT: f"{data.instance}: a human is asked",
             Action.NOTIFY: f"{data.instance}: a human is notified",
         }
@@ -118,18 +121,20 @@ def _decided(book: Logbook, data: DecisionMade, event: Event) -> Logbook:
     about = failure if failure is not None and failure.instance == data.instance else None
     if takes(book, Key.EVIDENCE, Kind.END):
         # The entry shows no evidence yet: a success, a stop, a late decision.
-        book = said(book, Key.EVIDENCE, _cited(book, data), shown=data.evidence)
-    cited = _cited(book, data)
+        book = said(book, Key.EVIDENCE, "", _cited(book, data), shown=data.evidence)
+    cited = ", ".join(_cited(book, data))
     what = f"relaunch from step-{data.resume_step}" if data.resume_path else _WHAT[data.action]
-    parts = [f"{what} ({data.rule}, event {event.version}): {prose(data.because)}"]
+    parts = [prose(data.because)]
     parts += [] if about is None or facts.judged else _known(facts, about, data)
     parts += [prose(text) for text in data.refused]
-    lost = _lost(facts, about, data)
-    parts += [lost] if lost else []
-    parts += [f"Recoverable: {prose(data.recoverable)}"] if data.recoverable else []
-    parts += [f"Cites {cited}"] if cited else []
+    parts.append(_lost(facts, about, data))
+    parts += [f"recoverable: {prose(data.recoverable)}"] if data.recoverable else []
+    parts += [f"based on {cited}"] if cited else []
+    parts.append(f"rule {data.rule} (event {event.version})")
     book = replace(book, facts=replace(facts, judged=True))
-    book = said(book, Key.DECISION, ". ".join(parts))
+    if _is_an_end(book):
+        book = with_state(book, f"{facts.state or data.instance}; {what}")
+    book = said(book, Key.DECISION, what, parts)
     if data.action is Action.NOTIFY:
         return said(book, Key.NEXT, prose(data.proposes))
     if data.action is not Action.RELAUNCH:
@@ -145,36 +150,36 @@ def _is_an_end(book: Logbook) -> bool:
 
 def _notified(book: Logbook, data: DecisionMade, version: int) -> Logbook:
     """Say who is notified of a live instance's finding; the finding's entry shows the rest."""
-    text = f"{_WHAT[data.action]} ({data.rule}, event {version})"
     # The question that follows holds the advice of an alert.
     advice = f". {prose(data.proposes)}" if data.proposes and data.action is Action.NOTIFY else ""
-    return said(book, Key.DECISION, text + advice)
+    rule = f"(rule {data.rule}, event {version})"
+    return said(book, Key.DECISION, f"{_WHAT[data.action]}{advice} {rule}")
 
 
-def _cited(book: Logbook, data: DecisionMade) -> str:
+def _cited(book: Logbook, data: DecisionMade) -> list[str]:
     """Return the evidence of a decision that the entry does not show yet."""
     check = book.facts.check
     lines = {line.strip() for line in check.evidence} if check is not None else set[str]()
     cited = [text for text in data.evidence if text not in book.last.shown]
-    return "; ".join(code(text) if text.strip() in lines else prose(text) for text in cited)
+    return [code(text) if text.strip() in lines else prose(text) for text in cited]
 
 
 def _known(facts: Facts, failure: FailureClassified, data: DecisionMade) -> list[str]:
     """Return cause, outlook and fingerprint, unless the decision's sentence has them."""
     parts: list[str] = []
     if f"outlook {failure.outlook.value}" not in data.because:
-        parts.append(f"Cause {prose(failure.cause)}, outlook {failure.outlook.value}")
+        parts.append(f"cause {prose(failure.cause)}, outlook {failure.outlook.value}")
     same = [f.instance for f in facts.failures[:-1] if f.fingerprint == failure.fingerprint]
     again = f", the same as {', '.join(same)}" if same else ", not seen before"
     known = "fingerprint" in data.because and not same
-    return [*parts, f"Fingerprint {prose(failure.fingerprint)}{'' if known else again}"]
+    return [*parts, f"fingerprint {prose(failure.fingerprint)}{'' if known else again}"]
 
 
 def _lost(facts: Facts, failure: FailureClassified | None, data: DecisionMade) -> str:
     if failure is None or failure.step is None or data.resume_step is None:
         return ""
     steps = max(0, failure.step - data.resume_step)
-    text = f"Lost: ~{steps} steps"
+    text = f"lost: ~{steps} steps"
     source = facts.checkpoints.get(data.resume_step)
     current = facts.current
     if source is None or source.written_at is None or current is None or current.ended_at is None:
@@ -186,79 +191,79 @@ def _finished(book: Logbook, data: RunFinished, event: Event) -> Logbook:
     """Say what follows a success."""
     if not takes(book, Key.NEXT, Kind.END):
         book = opened(book, Kind.END, event.at, f"{data.instance} finished")
+    book = with_state(book, f"{data.instance} finished; the run is not sealed yet")
     contract = book.facts.contract
     if contract is not None and seals_itself(contract):
-        return said(book, Key.NEXT, "the seal is verified, then its tag is pushed")
+        return said(book, Key.NEXT, "the artefacts are verified, then the seal's tag is pushed")
     run = contract.run if contract is not None else "RUN"
-    return said(book, Key.NEXT, f"`watchkeeper run seal {run}` when wanted; nothing is watched now")
+    return said(book, Key.NEXT, f"`watchkeeper run seal {run}` when wanted; the watch has ended")
 
 
 def _stopped(book: Logbook, data: RunStopped, event: Event) -> Logbook:
+    book = over(book, "the run is stopped; it will not be relaunched")
     if takes(book, Key.NEXT, Kind.END) and book.last.written is Key.DECISION:
-        return said(book, Key.NEXT, "none; the run is over and nothing relaunches it")
-    status = f"stopped by {by(event)}: {code(data.reason)}"
-    then = "none; nothing relaunches it"
-    return entry(book, event, "run stopped", numbered=False, status=status, then=then)
+        return said(book, Key.NEXT, "nothing; the run is over")
+    status = f"stopped by {by(event)}"
+    then = "nothing; the run is over"
+    reason = words(data.reason)
+    return entry(book, event, "run stopped", status=status, evidence=reason, then=then)
 
 
 def _abandoned(book: Logbook, data: RunAbandoned, event: Event) -> Logbook:
-    status = f"given up by {by(event)}: {code(data.reason, WORDS_MAX)}"
-    then = "none; the record stays"
-    return entry(book, event, "run abandoned", status=status, then=then)
+    book = over(book, "the run is abandoned")
+    status = f"abandoned by {by(event)}"
+    then = "nothing; the record stays"
+    reason = words(data.reason)
+    return entry(book, event, "run abandoned", status=status, evidence=reason, then=then)
 
 
 def _suggested(book: Logbook, data: CauseSuggested, event: Event) -> Logbook:
-    hypotheses = "; ".join(code(text, WORDS_MAX) for text in data.hypotheses) or "no hypothesis"
-    no_answer = f"no answer: {prose(data.failed)}"
-    title = f"a second reader on {data.instance}'s end"
-    status = f"{code(data.source)} on event {data.failure}"
-    evidence = no_answer if data.failed else f"{hypotheses}; no rule reads it"
+    title = f"hypotheses about the end of {data.instance}"
+    status = f"from {code(data.source)}, about event {data.failure}; no rule reads them"
+    evidence = [code(text) for text in data.hypotheses] or ["no hypothesis"]
+    if data.failed:
+        evidence = [f"no answer: {prose(data.failed)}"]
     return entry(book, event, title, status=status, evidence=evidence)
 
 
 def _revised(book: Logbook, data: FailureRevised, event: Event) -> Logbook:
     # After a human's revision, a new decision may follow in the same append.
     open_yet = event.envelope.actor.kind == "human"
-    cited = "; ".join(code(text, WORDS_MAX) for text in data.evidence)
     now = f"outlook {data.outlook.value}, fingerprint {prose(data.fingerprint)}"
-    title = f"{data.instance}'s end was {prose(data.cause)}, not {prose(data.before)}"
+    cause, before = prose(data.cause, TITLE_MAX), prose(data.before, TITLE_MAX)
+    title = f"cause of the end of {data.instance} corrected: {cause} instead of {before}"
     kind = Kind.ANSWER if open_yet else Kind.COMPLETE
-    status = f"revises event {data.failure}, by {by(event)}"
-    evidence = f"{prose(data.because)}: {cited}"
-    decision = "" if open_yet else f"{now}: later decisions and budgets read that"
+    status = f"corrects event {data.failure}, by {by(event)}"
+    evidence = [prose(data.because), *(code(text) for text in data.evidence)]
+    decision = "" if open_yet else f"later decisions use {now}"
     return entry(book, event, title, kind=kind, status=status, evidence=evidence, decision=decision)
 
 
 def _judged(book: Logbook, data: HypothesesJudged, event: Event) -> Logbook:
     out = ", ".join(one.value for one in data.ruled_out)
     left = ", ".join(one.value for one in data.ruled_in)
-    found = f"ruled in: {left}" if left else "nothing is settled"
-    found = f"ruled out: {out}" if out else found
-    shown = "; ".join(prose(text) for text in data.evidence)
-    says = [f"ruled out {out}"] if out else ["nothing ruled out"]
-    says += [f"ruled in {left}: nothing else is left"] if left else []
-    title = f"{data.instance}'s test of causes: {found}"
-    status = f"what event {data.decision} put to the test"
-    evidence = f"{prose(data.because)}; {shown}"
-    decision = "; ".join(says)
-    return entry(book, event, title, status=status, evidence=evidence, decision=decision)
+    says = [f"ruled out: {out}"] if out else ["nothing is ruled out"]
+    says += [f"left as the cause: {left}"] if left else []
+    title = f"possible causes tested by {data.instance}"
+    status = f"result of the test that event {data.decision} planned"
+    evidence = [prose(data.because), *(prose(text) for text in data.evidence)]
+    return entry(book, event, title, status=status, evidence=evidence, decision="; ".join(says))
 
 
 def _resumed(book: Logbook, data: ResumeProven, event: Event) -> Logbook:
-    shown = "; ".join(prose(text) for text in data.evidence)
     title = f"{data.instance} {_RESUMED[data.verdict]}"
     status = f"resumed from step {data.from_step}"
-    evidence = f"{prose(data.because)}; {shown}"
+    evidence = [prose(data.because), *(prose(text) for text in data.evidence)]
     return entry(book, event, title, status=status, evidence=evidence)
 
 
 def _fixed(book: Logbook, data: FixPushed, event: Event) -> Logbook:
     shown = ", ".join(code(path) for path in data.changed[:_FILES_SHOWN])
     files = count(len(data.changed), "file")
-    changes = f"{sha(data.before)} -> {sha(data.git_sha)} changes {files}: {shown}"
     title = f"small fix {sha(data.git_sha)} for {data.instance}"
     status = f"reported by {by(event)}, covered by {prose(data.approval)}"
-    evidence = f"{changes}; {words(data.reason)}"
+    changes = f"{sha(data.before)} -> {sha(data.git_sha)} changes {files}: {shown}"
+    evidence = [changes, words(data.reason)]
     return entry(book, event, title, kind=Kind.ANSWER, status=status, evidence=evidence)
 
 

@@ -4,13 +4,17 @@ from dataclasses import replace
 
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised, OpenFinding
+from watchkeeper.domain.run.monitor_accuracy import LOG_SIGNATURE
 from watchkeeper.domain.run.queries import MISSING_ARTEFACTS
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.projections.describe.check import evidence_items
 from watchkeeper.projections.describe.description import Description, Headline, entry
+from watchkeeper.projections.describe.questions import closed
 from watchkeeper.projections.logbook.state import (
     Kind,
     Logbook,
 )
-from watchkeeper.projections.quoting import prose
+from watchkeeper.projections.quoting import TITLE_MAX, bullet, prose
 from watchkeeper.projections.series import grown
 
 
@@ -27,22 +31,29 @@ def _raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
 def _finding(book: Logbook, data: OpenFinding, event: Event, title: str) -> Logbook:
     if data.kind == MISSING_ARTEFACTS:
         return book  # The entry about the blocked seal names them.
-    title = f"{title}: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"
+    title = f"{title}: {prose(data.kind.replace('_', ' '), TITLE_MAX)}"
     status = f"{data.severity.value}: {prose(data.summary)}"
-    evidence = "; ".join(prose(text) for text in data.evidence)
-    return entry(book, event, title, kind=Kind.FINDING, status=status, evidence=evidence)
+    alerts = {kind: text for kind, text in book.facts.alerts.items() if kind != data.kind}
+    if data.severity is Severity.ALERT:
+        alerts[data.kind] = prose(data.summary, TITLE_MAX)
+    book = replace(book, facts=replace(book.facts, alerts=alerts))
+    evidence = evidence_items(book.facts, data.evidence, are_lines=data.kind == LOG_SIGNATURE)
+    rule = data.rule
+    return entry(book, event, title, kind=Kind.FINDING, status=status, rule=rule, evidence=evidence)
 
 
 def _cleared(book: Logbook, data: FindingCleared, event: Event) -> Logbook:
     # The entry about an end or a seal covers the findings that it closes.
+    alerts = {kind: text for kind, text in book.facts.alerts.items() if kind != data.kind}
+    book = closed(replace(book, facts=replace(book.facts, alerts=alerts)), data.closes)
     closes = f"closes {prose(', '.join(data.closes))}" if data.closes else ""
     by_end = book.last.kind is Kind.END and data.reason.endswith(" ended")
     if data.kind == MISSING_ARTEFACTS or by_end:
-        line = f"- C{closes[1:]}: {prose(data.rule)} cleared (event {event.version})\n"
+        line = bullet(f"C{closes[1:]}: finding {prose(data.rule)} is over (event {event.version})")
         return replace(book, entries=grown(book.entries, line)) if closes else book
-    title = f"finding cleared: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"
+    title = f"finding over: {prose(data.kind.replace('_', ' '), TITLE_MAX)}"
     status = f"{prose(data.reason)}{f'; {closes}' if closes else ''}"
-    return entry(book, event, title, status=status)
+    return entry(book, event, title, status=status, rule=data.rule)
 
 
 def _raised_line(data: FindingRaised) -> str:

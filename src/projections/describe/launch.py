@@ -23,7 +23,7 @@ from watchkeeper.domain.run.launch import (
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.check import render_progress
 from watchkeeper.domain.values.contract.contract import Contract, Lane
-from watchkeeper.domain.values.contract.plan import Verdict, short
+from watchkeeper.domain.values.contract.plan import GateFinding, Verdict, short
 from watchkeeper.domain.values.exits import describe_end
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.projections.describe.check import (
@@ -40,7 +40,7 @@ from watchkeeper.projections.describe.description import (
     words,
 )
 from watchkeeper.projections.figures import count, elapsed
-from watchkeeper.projections.logbook.contract_tables import add_instance, render_head
+from watchkeeper.projections.logbook.contract_tables import add_instance, render_head, render_title
 from watchkeeper.projections.logbook.state import (
     Current,
     Facts,
@@ -50,23 +50,27 @@ from watchkeeper.projections.logbook.state import (
     clock_time,
     exact_time,
     said,
+    step,
     takes,
+    with_state,
 )
-from watchkeeper.projections.quoting import code, prose
+from watchkeeper.projections.quoting import TITLE_MAX, code, nested, prose
 
-_GATE = "preflight, then a human's approval of the plan"
+_LAUNCH = "launch"
+"""The title of the entry that takes each step of a first launch."""
 
 
 def _with_contract(book: Logbook, contract: Contract) -> Logbook:
     facts = replace(book.facts, contract=contract)
     head = render_head(contract) + facts.lineage
-    return replace(book, zone=ZoneInfo(contract.timezone), head=head, facts=facts)
+    zone = ZoneInfo(contract.timezone)
+    return replace(book, zone=zone, title=render_title(contract), head=head, facts=facts)
 
 
 def _drafted(book: Logbook, data: RunDrafted, event: Event) -> Logbook:
-    book = _with_contract(book, data.contract)
-    status = f"draft, nothing launched; contract recorded by {by(event)}"
-    return entry(book, event, "drafted", status=status, then=_GATE)
+    book = with_state(_with_contract(book, data.contract), "a draft; nothing is launched")
+    status = f"contract recorded by {by(event)}; a human approves the plan before anything runs"
+    return entry(book, event, _LAUNCH, kind=Kind.LAUNCH, status=status)
 
 
 def _amended(book: Logbook, data: ContractAmended, event: Event) -> Logbook:
@@ -74,11 +78,11 @@ def _amended(book: Logbook, data: ContractAmended, event: Event) -> Logbook:
     before = book.facts.contract
     old = before.model_dump(mode="json") if before is not None else {}
     new = data.contract.model_dump(mode="json")
-    changes = [f"`{key}`: {_shown(old, key)} -> {_shown(new, key)}" for key in data.changed]
-    book = _with_contract(book, data.contract)
-    status = f"draft again, what was cleared is void; by {by(event)}"
-    evidence = "; ".join(changes)
-    return entry(book, event, "contract amended", status=status, evidence=evidence, then=_GATE)
+    changes = [f"{code(key)}: {_shown(old, key)} -> {_shown(new, key)}" for key in data.changed]
+    book = with_state(_with_contract(book, data.contract), "a draft; nothing is launched")
+    status = f"changed by {by(event)}; the plan needs a new approval"
+    title = "contract amended"
+    return entry(book, event, title, kind=Kind.LAUNCH, status=status, evidence=changes)
 
 
 def _shown(document: Mapping[str, Any], key: str) -> str:
@@ -93,49 +97,76 @@ def _shown(document: Mapping[str, Any], key: str) -> str:
 
 def _preflight(book: Logbook, data: PreflightRecorded, event: Event) -> Logbook:
     """Say what blocks a launch; a preflight without blocks is shown with the next launch."""
-    facts = replace(book.facts, preflight=data)
-    book = replace(book, facts=facts)
+    before = book.facts
+    book = replace(book, facts=replace(before, preflight=data))
     blocked = [finding for finding in data.findings if finding.verdict is Verdict.BLOCK]
     if not blocked:
         return book
     name = data.plan.instance
-    passed = f"{_passing(data)} (event {event.version})"
-    again = facts.current is not None
-    if [finding.rule for finding in blocked] == ["L11"] and not again:
-        title = f"approval of {name} asked for"
-        status = f"not cleared; {passed}: only a human's approval is missing"
-        then = prose(f"`{blocked[0].fix}`")
-        return entry(book, event, title, numbered=False, status=status, then=then)
-    state = "interrupted" if again else "not cleared"
-    title = f"relaunch as {name} blocked" if again else f"launch of {name} blocked"
-    kind = Kind.END if again else Kind.COMPLETE
-    status = f"{state}; {passed}, {count(len(blocked), 'rule')} blocking"
-    evidence = "; ".join(f"{f.rule} {prose(f.subject)}: {prose(f.says)}" for f in blocked)
-    # The decision about a blocked relaunch and its question follow in the same append.
-    then = "" if again else "; ".join(f"{f.rule}: {prose(f.fix)}" for f in blocked)
-    book = entry(book, event, title, kind=kind, numbered=False, status=status, evidence=evidence)
-    return said(book, Key.NEXT, then)
+    passed = _passing(data)
+    if before.current is not None:
+        title = f"relaunch as {name} blocked"
+        evidence = [f"{prose(f.subject)}: {prose(f.says)} ({f.rule})" for f in blocked]
+        # The decision about a blocked relaunch and its question follow in the same append.
+        status = f"interrupted; {passed}"
+        return entry(
+            with_state(book, title), event, title, kind=Kind.END, status=status, evidence=evidence
+        )
+    if [finding.rule for finding in blocked] == ["L11"]:
+        book = with_state(book, f"a draft; {name} waits for a human's approval")
+        text = f"{passed}; only a human's approval is missing: {prose(f'`{blocked[0].fix}`')}"
+        book, remarks = _remarked(book, data)
+        return step(book, _LAUNCH, event.at, text + nested(remarks))
+    book = with_state(book, f"a draft; {count(len(blocked), 'rule')} of the preflight block it")
+    problems = [
+        f"{prose(f.subject)}: {prose(f.says)}. To fix: {prose(f.fix)} ({f.rule})" for f in blocked
+    ]
+    text = f"{passed}; the launch of {name} is blocked (event {event.version}):"
+    book, remarks = _remarked(book, data)
+    return step(book, _LAUNCH, event.at, text + nested([*problems, *remarks]))
 
 
 def _passing(data: PreflightRecorded) -> str:
-    passing = [finding for finding in data.findings if finding.verdict is not Verdict.BLOCK]
-    text = f"preflight {len(passing)} of {len(data.findings)}"
-    inferred = [f"{f.rule} {prose(f.subject)}" for f in data.findings if f.provenance == "inferred"]
-    warned = [f"{f.rule} {prose(f.says)}" for f in data.findings if f.verdict is Verdict.WARN]
-    text += f", inferred: {', '.join(inferred)}" if inferred else ""
-    return text + (f", warning: {', '.join(warned)}" if warned else "")
+    passing = sum(finding.verdict is not Verdict.BLOCK for finding in data.findings)
+    return f"preflight: {passing} of {len(data.findings)} rules pass"
+
+
+def _remarked(book: Logbook, data: PreflightRecorded) -> tuple[Logbook, list[str]]:
+    """Return the warnings and inferred values of a preflight that the logbook does not show yet."""
+    remarks = {
+        f"inferred, not stated: {prose(f.subject)} ({f.rule})": f.rule
+        for f in data.findings
+        if f.provenance == "inferred"
+    }
+    warned = {f"warning: {prose(f.says)} ({f.rule})": f.rule for f in data.findings if _warns(f)}
+    known = book.facts.remarks
+    remarks |= warned
+    # The words of a warning change while a first launch is prepared; its rule is enough then.
+    rules = set(known.values()) if book.facts.current is None else set[str]()
+    new = [text for text, rule in remarks.items() if text not in known and rule not in rules]
+    facts = replace(book.facts, remarks={**known, **remarks})
+    return replace(book, facts=facts), new
+
+
+def _warns(finding: GateFinding) -> bool:
+    return finding.verdict is Verdict.WARN
 
 
 def _approved(book: Logbook, data: LaunchApproved, event: Event) -> Logbook:
     actor = event.envelope.actor
     facts = book.facts
     known = {**facts.approvals, data.approval: prose(actor.principal)}
-    approval = f"approval {prose(data.approval)} of plan {prose(short(data.digest))}"
     book = replace(book, facts=replace(facts, approvals=known))
-    title = f"cleared by {prose(actor.principal)}"
-    status = f"cleared; {approval} by {by(event)}, {_proven(actor)}"
-    evidence = words(data.note) if data.note.strip() else ""
-    return entry(book, event, title, status=status, evidence=evidence)
+    plan = f"plan {prose(short(data.digest))}"
+    said_so = words(data.note)
+    if facts.current is None:
+        book = with_state(book, f"approved by {prose(actor.principal)}; nothing is launched yet")
+        text = f"{by(event)} approved {plan} as {prose(data.approval)}, {_proven(actor)}"
+        text += f" (event {event.version})"
+        return step(book, _LAUNCH, event.at, text + nested([said_so] if said_so else []))
+    title = f"{plan} approved by {prose(actor.principal, TITLE_MAX)}"
+    status = f"approval {prose(data.approval)} by {by(event)}, {_proven(actor)}"
+    return entry(book, event, title, status=status, evidence=said_so)
 
 
 def _proven(actor: Actor) -> str:
@@ -145,57 +176,56 @@ def _proven(actor: Actor) -> str:
 
 
 def _requested(book: Logbook, data: LaunchRequested, event: Event) -> Logbook:
-    """Open the entry of a launch, before anything is submitted."""
+    """Record a launch, before anything is submitted."""
     facts = book.facts
     plan = data.plan
-    again = facts.current is not None
-    rests = facts.preflight
-    gate = f"; {_passing(rests)} (event {data.preflight})" if rests is not None else ""
+    gate = facts.preflight
     who = facts.approvals.get(data.approval, "nobody on record")
-    plan_name = f"plan {prose(short(data.digest))}"
-    cleared = f"cleared by {who} ({prose(data.approval)}, {plan_name})"
-    if again:
-        # The approval may be of an earlier plan, which covers this one.
-        cleared = f"{plan_name} is covered by {prose(data.approval)} of {who}"
+    covered = f"{who}'s approval {prose(data.approval)} covers plan {prose(short(data.digest))}"
     if data.waiver:
-        cleared = f"cleared by no approval, L11 is waived ({prose(data.waiver)}, {plan_name})"
-    word = "adopt" if data.reason == "adopt" else "launch"
-    rule = f" by {prose(data.reason)}" if again else ""
-    status = (
-        f"launching{rule} under {code(plan.submission_id)} (event {event.version}); {cleared}{gate}"
-    )
-    title = f"relaunch as {plan.instance}" if again else f"{word} {plan.instance}"
-    book = replace(book, facts=replace(facts, current=Current(data)))
-    return entry(book, event, title, kind=Kind.LAUNCH, numbered=False, status=status)
+        covered = f"no approval: rule L11 is waived ({prose(data.waiver)})"
+    passed = _passing(gate) if gate is not None else "no preflight on record"
+    book, remarks = _remarked(book, gate) if gate is not None else (book, [])
+    if data.reason == "adopt":
+        what = f"adopting {plan.instance}, which runs as {code(plan.submission_id)}"
+    else:
+        what = f"launching {plan.instance} as {code(plan.submission_id)}"
+    book = replace(book, facts=replace(book.facts, current=Current(data)))
+    book = with_state(book, f"{what}, no step seen yet")
+    if facts.current is None:
+        text = f"{what}; {covered}; {passed} (events {data.preflight} and {event.version})"
+        return step(book, _LAUNCH, event.at, text + nested(remarks))
+    because = f"decided by rule {prose(data.reason)}"
+    title = f"relaunch as {plan.instance}"
+    evidence = (covered, f"{passed} (event {data.preflight})" + nested(remarks), because)
+    return entry(book, event, title, kind=Kind.LAUNCH, status=what, evidence=evidence)
 
 
 def _launched(book: Logbook, data: InstanceLaunched, event: Event) -> Logbook:
     """Record an instance that the orchestrator accepted."""
-    facts = book.facts
-    current = facts.current
+    current = book.facts.current
     if current is not None:
         current = replace(current, launched_at=data.launched_at)
-    first = facts.first_launched_at or data.launched_at
-    book = add_instance(book, data)
+    first = book.facts.first_launched_at or data.launched_at
+    book = with_state(add_instance(book, data), "")
     book = replace(book, facts=replace(book.facts, current=current, first_launched_at=first))
-    if not takes(book, Key.EVIDENCE, Kind.LAUNCH):
-        title, status = f"launched {data.instance}", "launched, no step seen yet"
-        book = entry(book, event, title, kind=Kind.LAUNCH, numbered=False, status=status)
     job = f"{prose(data.orchestrator)} has the job {code(data.submission_id)}"
     if data.adopted:
-        job = f"launched elsewhere, its identity held against the contract: {job}"
+        job = f"launched elsewhere and compared with the contract: {job}"
     since = clock_time(book, data.launched_at)
-    book = said(book, Key.EVIDENCE, f"{job} since {since} (event {event.version})")
-    contract = facts.contract
-    if contract is None:
+    text = f"{job} since {since} (event {event.version})"
+    book = step(book, f"launch of {data.instance}", event.at, text)
+    contract = book.facts.contract
+    if contract is None or not takes(book, Key.NEXT, Kind.LAUNCH):
         return book
     first_check = clock_time(book, data.launched_at + contract.watch.after_submit)
-    return said(book, Key.NEXT, f"first check {first_check}")
+    return said(book, Key.NEXT, f"first check at {first_check}")
 
 
 def _refused(book: Logbook, data: LaunchRefused, event: Event) -> Logbook:
     title = f"launch of {data.instance} refused"
-    status = f"interrupted; nothing runs under {code(data.submission_id)}"
+    book = with_state(book, f"{title}; nothing runs")
+    status = f"nothing runs under {code(data.submission_id)}"
     book = entry(book, event, title, kind=Kind.END, status=status)
     text = f"the orchestrator refused: {code(data.reason)}"
     return said(book, Key.EVIDENCE, text, shown=(data.reason,))
@@ -219,19 +249,19 @@ def _ended(book: Logbook, data: InstanceEnded, event: Event) -> Logbook:
     )
     planned = facts.relaunch_asked == data.instance
     word = "finished" if good else "stopped" if asked or planned else _ended_how(data.job)
-    times = f"ended {exact_time(book, event.at)}, seen {clock_time(book, seen_at)}"
+    times = f"ended at {exact_time(book, event.at)}, seen at {clock_time(book, seen_at)}"
     if good:
-        last = numbers(facts, facts.check) if facts.check is not None else ""
-        status = f"finished (event {event.version}); {times}; {last}"
+        last = numbers(facts, facts.check) if facts.check is not None else "no check before"
+        status = f"finished; {times}; {last}"
     elif asked:
-        status = f"stopped as asked in event {facts.stop_version}; {times}"
+        status = f"stopped as requested in event {facts.stop_version}; {times}"
     elif planned:
-        status = f"interrupted as asked in event {facts.relaunch_version}; {times}"
+        status = f"interrupted as requested in event {facts.relaunch_version}; {times}"
     else:
         status = f"interrupted; {times}, {_since_healthy(book, seen_at)}"
     title = f"{data.instance} {word}{_where(facts, data)}"
-    book = replace(book, facts=facts)
-    return entry(book, event, title, kind=Kind.END, at=seen_at, numbered=not good, status=status)
+    book = with_state(replace(book, facts=facts), title)
+    return entry(book, event, title, kind=Kind.END, at=seen_at, status=status)
 
 
 def _ended_how(job: JobFacts) -> str:

@@ -20,16 +20,14 @@ from watchkeeper.domain.run.queries import describe_act
 from watchkeeper.domain.values.contract.plan import short
 from watchkeeper.projections.describe.description import Description, Headline, by, entry, words
 from watchkeeper.projections.figures import stamp
-from watchkeeper.projections.logbook.state import (
-    Logbook,
-)
-from watchkeeper.projections.quoting import WORDS_MAX, code, prose
+from watchkeeper.projections.logbook.state import Logbook, over, with_state
+from watchkeeper.projections.quoting import TITLE_MAX, bullet, code, prose
 
 
 def _noted(book: Logbook, data: NoteAdded, event: Event) -> Logbook:
-    text = f"{by(event)}: {code(data.text, WORDS_MAX)} (event {event.version})"
-    title = f"note by {prose(event.envelope.actor.principal)}"
-    return entry(book, event, title, evidence=text)
+    status = f"written by {by(event)}"
+    title = f"note by {prose(event.envelope.actor.principal, TITLE_MAX)}"
+    return entry(book, event, title, status=status, evidence=words(data.text))
 
 
 def _corrected(book: Logbook, data: CorrectionRecorded, event: Event) -> Logbook:
@@ -40,104 +38,96 @@ def _corrected(book: Logbook, data: CorrectionRecorded, event: Event) -> Logbook
         what += f" ({mark.at.astimezone(book.zone):%Y-%m-%d %H:%M} {mark.word})"
     title = f"correction of event {data.corrects}"
     status = f"corrects {what}, by {by(event)}"
-    evidence = code(data.text, WORDS_MAX)
-    return entry(book, event, title, status=status, evidence=evidence)
+    return entry(book, event, title, status=status, evidence=words(data.text))
 
 
 def _stop_asked(book: Logbook, data: StopRequested, event: Event) -> Logbook:
     facts = replace(book.facts, stop_asked=data.instance, stop_version=event.version)
-    book = replace(book, facts=facts)
-    title = f"stop of {data.instance} asked for"
-    status = f"asked by {by(event)} under consent {prose(data.consent)}"
-    evidence = words(data.reason)
-    then = "the orchestrator is asked to stop it; its report ends the instance"
-    return entry(book, event, title, status=status, evidence=evidence, then=then)
+    title = f"stop of {data.instance} requested"
+    book = with_state(replace(book, facts=facts), title)
+    status = f"requested by {by(event)}, with consent {prose(data.consent)}"
+    then = "the orchestrator stops it and reports its end"
+    return entry(book, event, title, status=status, evidence=words(data.reason), then=then)
 
 
 def _announced(book: Logbook, data: PlannedActAnnounced, event: Event) -> Logbook:
     window = f"{stamp(data.starts_at, book.zone)} to {stamp(data.ends_at, book.zone)}"
     expects = ", ".join(prose(rule) for rule in data.expects) or "no findings"
-    title = f"planned act {prose(data.act)} announced: {data.kind.value}"
+    title = f"{data.kind.value} {prose(data.act, TITLE_MAX)} announced"
     status = f"{window}, by {by(event)}"
-    evidence = words(data.reason)
-    then = f"expected in the window: {expects}; all else alarms"
-    return entry(book, event, title, status=status, evidence=evidence, then=then)
+    then = f"findings expected in that time: {expects}; others raise an alert as always"
+    return entry(book, event, title, status=status, evidence=words(data.reason), then=then)
 
 
 def _act_ended(book: Logbook, data: PlannedActEnded, event: Event) -> Logbook:
-    title = f"planned act {prose(data.act)} is over"
-    status = f"{prose(data.reason)}"
-    return entry(book, event, title, status=status)
+    title = f"announced time of {prose(data.act, TITLE_MAX)} is over"
+    return entry(book, event, title, status=prose(data.reason))
 
 
 def _relaunch_asked(book: Logbook, data: RelaunchRequested, event: Event) -> Logbook:
     facts = replace(book.facts, relaunch_asked=data.instance, relaunch_version=event.version)
-    book = replace(book, facts=facts)
-    title = f"planned relaunch of {data.instance} asked for"
-    status = f"asked by {by(event)} under consent {prose(data.consent)}"
-    evidence = words(data.reason)
-    then = "its end by the orchestrator's word, then a relaunch from the newest checkpoint"
-    return entry(book, event, title, status=status, evidence=evidence, then=then)
+    title = f"relaunch of {data.instance} requested"
+    book = with_state(replace(book, facts=facts), title)
+    status = f"requested by {by(event)}, with consent {prose(data.consent)}"
+    then = f"{data.instance} is stopped; the newest complete checkpoint is the next start"
+    return entry(book, event, title, status=status, evidence=words(data.reason), then=then)
 
 
 def _rollback_planned(book: Logbook, data: RollbackPlanned, event: Event) -> Logbook:
     status = f"plan {prose(short(data.digest))} by {by(event)}, not approved yet"
-    from_where = f"{data.plan.instance} from {code(data.checkpoint, WORDS_MAX)}"
     title = f"rollback to step-{data.step} planned"
-    evidence = f"{from_where}; {words(data.reason)}"
-    then = "a human's approval of this plan; nothing is done before"
+    source = f"{data.plan.instance} starts from {code(data.checkpoint)}"
+    evidence = [source, words(data.reason)]
+    then = "a human approves this plan; until then nothing changes"
     return entry(book, event, title, status=status, evidence=evidence, then=then)
 
 
 def _rollback_approved(book: Logbook, data: RollbackApproved, event: Event) -> Logbook:
     facts = replace(book.facts, relaunch_asked=data.instance, relaunch_version=event.version)
     allowed_by = f"approval {prose(data.approval)}, consent {prose(data.consent)}"
-    end = f"the end of {data.instance} by the orchestrator's word"
-    book = replace(book, facts=facts)
     title = f"rollback to step-{data.step} approved"
-    status = f"by {by(event)}, {allowed_by}"
-    evidence = words(data.reason)
-    then = f"{end}, then step-{data.step}; what lies above it is rejected"
-    return entry(book, event, title, status=status, evidence=evidence, then=then)
+    book = with_state(replace(book, facts=facts), title)
+    status = f"approved by {by(event)}, {allowed_by}"
+    then = f"{data.instance} is stopped; later checkpoints are rejected; step-{data.step} is loaded"
+    return entry(book, event, title, status=status, evidence=words(data.reason), then=then)
 
 
 def _lineage_rejected(book: Logbook, data: LineageRejected, event: Event) -> Logbook:
-    status = f"all above step {data.above_step}, through {data.through}, is left"
+    status = (
+        f"checkpoints after step {data.above_step}, up to those of {data.through}, are rejected"
+    )
     book = replace(book, facts=replace(book.facts, left=data.reason))
     evidence = prose(data.reason)
-    decision = "its checkpoints are never resumed from"
-    return entry(
-        book, event, "lineage rejected", status=status, evidence=evidence, decision=decision
-    )
+    title, decision = "later checkpoints rejected", "no restart uses them"
+    return entry(book, event, title, status=status, evidence=evidence, decision=decision)
 
 
 def _superseded(book: Logbook, data: RunSuperseded, event: Event) -> Logbook:
-    lineage = f"- Superseded by: {prose(data.successor)}, from step-{data.step}\n"
+    successor = prose(data.successor, TITLE_MAX)
+    lineage = f"- Superseded by: {successor}, from step-{data.step}\n"
     pairs = (
         ("tracker id", data.tracker_id, data.successor_tracker_id),
         ("output root", data.output_root, data.successor_output_root),
         ("SHA", data.git_sha, data.successor_git_sha),
     )
     parts = [words(data.reason)]
-    parts += [f"{name} {code(old)} -> {code(new)}" for name, old, new in pairs]
-    parts.append(f"source checkpoint {code(data.checkpoint, WORDS_MAX)}")
-    book = replace(book, head=book.head + lineage)
-    title = f"superseded by {prose(data.successor)}"
-    status = f"closed by {by(event)}"
-    evidence = "; ".join(parts)
-    then = f"{prose(data.successor)} goes on; nothing relaunches this run"
-    return entry(book, event, title, status=status, evidence=evidence, then=then)
+    parts += [f"{name}: {code(old)} -> {code(new)}" for name, old, new in pairs]
+    parts.append(f"source checkpoint: {code(data.checkpoint)}")
+    title = f"superseded by {successor}"
+    book = over(replace(book, head=book.head + lineage), title)
+    then = f"{successor} continues; this run is over"
+    return entry(book, event, title, status=f"closed by {by(event)}", evidence=parts, then=then)
 
 
 def _ancestor(book: Logbook, data: AncestorNamed, event: Event) -> Logbook:
-    chain = " -> ".join([*(prose(one) for one in data.ancestors), "this run"])
-    line = f"- Lineage: {chain}, from step-{data.step} of {prose(data.ancestor)}\n"
+    chain = " -> ".join([*(prose(one, TITLE_MAX) for one in data.ancestors), "this run"])
+    ancestor = prose(data.ancestor, TITLE_MAX)
+    line = bullet(f"Lineage: {chain}, from step-{data.step} of {ancestor}")
     head = book.head.replace(book.facts.lineage, "") + line
-    source = code(data.checkpoint, WORDS_MAX)
     book = replace(book, head=head, facts=replace(book.facts, lineage=line))
-    title = f"goes on from {prose(data.ancestor)}"
-    status = f"a successor, named by {by(event)}"
-    evidence = f"{chain}; {source}: {code(data.reason, WORDS_MAX)}"
+    title = f"continues {ancestor}"
+    status = f"successor of {ancestor}, named by {by(event)}"
+    evidence = [chain, code(data.checkpoint), words(data.reason)]
     return entry(book, event, title, status=status, evidence=evidence)
 
 

@@ -30,21 +30,19 @@ from watchkeeper.projections.describe.description import (
     slug,
     words,
 )
-from watchkeeper.projections.logbook.state import (
-    Logbook,
-    clock_time,
-)
-from watchkeeper.projections.quoting import WORDS_MAX, code, prose
+from watchkeeper.projections.logbook.state import Logbook
+from watchkeeper.projections.quoting import TITLE_MAX, code, prose
 
 
 def _proposed(book: Logbook, data: ActProposed, event: Event) -> Logbook:
     if data.direct:
         return book  # The act that follows shows it.
-    title = f"proposal {prose(data.proposal)}: {prose(data.action.replace('_', ' '))}"
-    status = f"waits for a human's consent; proposed by {by(event)}"
-    what = f"{code(data.target, WORDS_MAX)}, digest {prose(short(data.digest))}"
-    evidence = f"of {what}; {words(data.reason)}"
-    then = f"`watchkeeper permit consent {slug(event)} {prose(data.proposal)}`"
+    action = prose(data.action.replace("_", " "), TITLE_MAX)
+    title = f"proposal {prose(data.proposal, TITLE_MAX)}: {action}"
+    status = f"proposed by {by(event)}; it waits for a human's consent"
+    what = f"{action} {code(data.target)}, digest {prose(short(data.digest))}"
+    evidence = [what, words(data.reason)]
+    then = code(f"watchkeeper permit consent {slug(event)} {data.proposal}")
     return entry(book, event, title, status=status, evidence=evidence, then=then)
 
 
@@ -55,56 +53,45 @@ def _consented(book: Logbook, data: ConsentGiven, event: Event) -> Logbook:
     direct = data.action in ("stop", "relaunch", "rollback", "supersede") and not data.proposal
     if data.direct or direct:
         return book  # The act that follows shows it.
-    title = f"consent {prose(data.consent)}:"
-    note = data.note if data.note.strip() else ""
-    if not data.proposal:
-        until = clock_time(book, data.expires_at)
-        title = f"{title} {prose(data.action)} {prose(data.target)}"
-        status = f"given by {by(event)}, once, until {until}"
-        return entry(
-            book, event, title, status=status, evidence=code(note, WORDS_MAX) if note else ""
-        )
-    asked = f"to proposal {prose(data.proposal)}, once, {_until(book, data.expires_at)}"
-    target = f"of {code(data.target, WORDS_MAX)}"
-    title = f"{title} {prose(data.action.replace('_', ' '))}"
-    status = f"given by {by(event)} {asked}"
-    evidence = f"{target}; {words(note)}" if note else target
+    action = prose(data.action.replace("_", " "), TITLE_MAX)
+    title = f"consent {prose(data.consent, TITLE_MAX)}: {action}"
+    to = f" to proposal {prose(data.proposal)}" if data.proposal else ""
+    status = f"given by {by(event)}{to}, for one use, {_until(book, data.expires_at)}"
+    evidence = [f"{action} {code(data.target)}", words(data.note)]
     return entry(book, event, title, status=status, evidence=evidence)
 
 
-def _taken_back(book: Logbook, event: Event, what: str, status: str, reason: str) -> Logbook:
-    status = f"{status} by {by(event)}"
-    evidence = code(reason, WORDS_MAX) if reason.strip() else ""
-    return entry(book, event, what, status=status, evidence=evidence)
+def _taken_back(book: Logbook, event: Event, title: str, status: str, reason: str) -> Logbook:
+    return entry(book, event, title, status=f"{status} {by(event)}", evidence=words(reason))
 
 
 def _declined(book: Logbook, data: ProposalDeclined, event: Event) -> Logbook:
-    what = f"proposal {prose(data.proposal)} declined"
-    return _taken_back(book, event, what, "declined", data.reason)
+    title = f"proposal {prose(data.proposal, TITLE_MAX)} declined"
+    return _taken_back(book, event, title, "declined by", data.reason)
 
 
 def _consent_revoked(book: Logbook, data: ConsentRevoked, event: Event) -> Logbook:
-    what = f"consent {prose(data.consent)} revoked"
-    return _taken_back(book, event, what, "permits nothing;", data.reason)
+    title = f"consent {prose(data.consent, TITLE_MAX)} revoked"
+    return _taken_back(book, event, title, "no longer valid; revoked by", data.reason)
 
 
 def _approval_revoked(book: Logbook, data: ApprovalRevoked, event: Event) -> Logbook:
-    what = f"approval {prose(data.approval)} revoked"
-    status = "covers nothing from here on, what runs goes on;"
-    return _taken_back(book, event, what, status, data.reason)
+    title = f"approval {prose(data.approval, TITLE_MAX)} revoked"
+    status = "no new launch may use it; a running job goes on; revoked by"
+    return _taken_back(book, event, title, status, data.reason)
 
 
 def _waiver_revoked(book: Logbook, data: WaiverRevoked, event: Event) -> Logbook:
-    what = f"waiver {prose(data.waiver)} revoked"
-    return _taken_back(book, event, what, "blocks again;", data.reason)
+    title = f"waiver {prose(data.waiver, TITLE_MAX)} revoked"
+    return _taken_back(book, event, title, "the rule blocks again; revoked by", data.reason)
 
 
 def _waived(book: Logbook, data: WaiverGranted, event: Event) -> Logbook:
-    until = "for as long as the run lasts" if data.until is None else _until(book, data.until)
-    title = f"waiver {prose(data.waiver)} of {prose(data.rule)}"
+    until = "until the run is over" if data.until is None else _until(book, data.until)
+    title = f"waiver {prose(data.waiver, TITLE_MAX)} of rule {prose(data.rule, TITLE_MAX)}"
     status = f"waived by {by(event)}, {until}"
-    evidence = f"{prose(data.rule)} {prose(data.waives)}; {words(data.reason)}"
-    then = "launch again: the waiver lifts this block, in these words"
+    evidence = [f"{prose(data.waives)} ({prose(data.rule)})", words(data.reason)]
+    then = "launch again; this reason no longer blocks"
     return entry(book, event, title, status=status, evidence=evidence, then=then)
 
 
@@ -114,10 +101,10 @@ def _until(book: Logbook, at: datetime) -> str:
 
 def _refused(book: Logbook, data: AttemptRefused, event: Event) -> Logbook:
     about = f" of {code(data.target)}" if data.target else ""
-    status = f"{by(event)} tried {prose(data.command)}{about}; nothing came of it"
-    title = f"refused attempt: {prose(data.command)}"
-    evidence = f"rule {prose(data.rule)}: this needs a human"
-    return entry(book, event, title, status=status, evidence=evidence)
+    command = prose(data.command, TITLE_MAX)
+    status = f"{by(event)} tried {command}{about}; nothing was changed"
+    status += "; this needs a human"
+    return entry(book, event, f"{command} refused", status=status, rule=data.rule)
 
 
 def _refused_line(data: AttemptRefused) -> str:

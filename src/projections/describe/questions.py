@@ -1,5 +1,8 @@
 """How questions to people and their answers read."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised, QuestionTaken
 from watchkeeper.projections.describe.description import (
@@ -9,6 +12,7 @@ from watchkeeper.projections.describe.description import (
     by,
     entry,
     slug,
+    words,
 )
 from watchkeeper.projections.logbook.state import (
     Key,
@@ -17,41 +21,54 @@ from watchkeeper.projections.logbook.state import (
     said,
     takes,
 )
-from watchkeeper.projections.quoting import code, prose
+from watchkeeper.projections.quoting import TITLE_MAX, code, prose
 
 
 def _raised(book: Logbook, data: EscalationRaised, event: Event) -> Logbook:
     """Add a question to the entry that it is about, or open a new entry."""
-    relaunches = "relaunch" in data.asks.lower()
-    answer = "relaunch" if relaunches else "leave"
-    reply = f'`watchkeeper answer {slug(event)} {data.question} {answer} --note "..."`'
-    reply += " (or `leave`)" if relaunches else ""
+    name = prose(data.question, TITLE_MAX)
+    answers = ("relaunch", "leave") if "relaunch" in data.asks.lower() else ("leave",)
+    replies = [
+        code(f'watchkeeper answer {slug(event)} {data.question} {one} --note "..."')
+        for one in answers
+    ]
+    open_now = {**book.facts.questions, name: f"{prose(data.to)} answers with {replies[0]}"}
+    book = replace(book, facts=replace(book.facts, questions=open_now))
     if takes(book, Key.NEXT, Kind.END, Kind.FINDING, Kind.ANSWER):
         # A question starts with the reason, which the lines above already show.
         short = data.asks.rpartition(". ")[2]
-        return said(book, Key.NEXT, f"{data.question} to {prose(data.to)}: {prose(short)} {reply}")
-    title = f"{prose(data.question)} ({prose(data.rule)})"
-    status = f"{data.question} is open, to {prose(data.to)}"
-    evidence = "; ".join(prose(text) for text in data.evidence)
-    then = f"{prose(data.asks)} {reply}"
-    return entry(book, event, title, numbered=False, status=status, evidence=evidence, then=then)
+        return said(book, Key.NEXT, f"{prose(data.to)} answers {name}: {prose(short)}", replies)
+    title = f"question {name}"
+    status = f"open, for {prose(data.to)}"
+    evidence = [prose(text) for text in data.evidence]
+    then = [prose(data.asks), *replies]
+    rule = data.rule
+    return entry(book, event, title, status=status, rule=rule, evidence=evidence, then=then)
 
 
 def _taken(book: Logbook, data: QuestionTaken, event: Event) -> Logbook:
-    note = f": {code(data.note, 2_000)}" if data.note.strip() else ""
-    status = f"{by(event)} works on it{note}"
-    title = f"{prose(data.question)} taken"
-    return entry(book, event, title, kind=Kind.ANSWER, numbered=False, status=status)
+    status = f"{by(event)} works on it; it stays open"
+    title = f"question {prose(data.question, TITLE_MAX)}: somebody is on it"
+    evidence = words(data.note)
+    return entry(book, event, title, kind=Kind.ANSWER, status=status, evidence=evidence)
 
 
 def _acknowledged(book: Logbook, data: EscalationAcknowledged, event: Event) -> Logbook:
-    words = {"noted": "answered", "needless": "called needless"}
-    word = words.get(data.answer, f"answered: {data.answer}")
-    word = f"closed by {prose(data.closed_by)}" if data.closed_by else word
-    note = f": {code(data.note, 2_000)}" if data.note.strip() else ", without a note"
-    title = f"{prose(data.question)} {word}"
-    status = f"answered by {by(event)}{note}"
-    return entry(book, event, title, kind=Kind.ANSWER, numbered=False, status=status)
+    results = {"noted": "answered", "needless": "answered: nobody had to be asked"}
+    result = results.get(data.answer, f"answered: {data.answer}")
+    result = f"closed by {prose(data.closed_by, TITLE_MAX)}" if data.closed_by else result
+    book = closed(book, [data.question])
+    title = f"question {prose(data.question, TITLE_MAX)} {result}"
+    status = f"by {by(event)}"
+    evidence = words(data.note)
+    return entry(book, event, title, kind=Kind.ANSWER, status=status, evidence=evidence)
+
+
+def closed(book: Logbook, names: Iterable[str]) -> Logbook:
+    """Remove questions from those that are open."""
+    gone = {prose(name, TITLE_MAX) for name in names}
+    left = {name: reply for name, reply in book.facts.questions.items() if name not in gone}
+    return replace(book, facts=replace(book.facts, questions=left))
 
 
 def _acknowledged_line(data: EscalationAcknowledged) -> str:

@@ -17,11 +17,8 @@ from watchkeeper.projections.describe.description import (
     slug,
 )
 from watchkeeper.projections.figures import count, elapsed, value
-from watchkeeper.projections.logbook.state import (
-    Facts,
-    Logbook,
-)
-from watchkeeper.projections.quoting import WORDS_MAX, code, prose
+from watchkeeper.projections.logbook.state import Facts, Logbook, over, with_state
+from watchkeeper.projections.quoting import code, prose
 
 
 def _blocked(book: Logbook, data: SealBlocked, event: Event) -> Logbook:
@@ -30,29 +27,30 @@ def _blocked(book: Logbook, data: SealBlocked, event: Event) -> Logbook:
     state = "stopped" if stopped else "finished"
     missing = count(len(data.missing), "thing")
     status = f"{state}, not sealed: {missing} missing"
-    evidence = "; ".join(prose(name) for name in data.missing)
+    book = with_state(book, status)
+    evidence = [prose(name) for name in data.missing]
     then = f"fix what is missing, then `watchkeeper run seal {slug(event)}`"
     return entry(book, event, "seal blocked", status=status, evidence=evidence, then=then)
 
 
 def _verified(book: Logbook, data: SealVerified, event: Event) -> Logbook:
-    status = "finished; all that a seal needs is there"
+    status = "finished; everything that a seal needs is there"
     if data.waived:
-        status = f"not all that a seal needs is there; {count(len(data.waived), 'thing')} waived"
+        status = (
+            f"something that a seal needs is missing; {count(len(data.waived), 'thing')} waived"
+        )
     tracked = "no step" if data.tracker_step is None else f"step {data.tracker_step}"
     shown = [
-        f"final checkpoint {code(data.checkpoint, WORDS_MAX)} complete, step {data.final_step}",
+        f"final checkpoint {code(data.checkpoint)} complete, step {data.final_step}",
         f"tracker {code(data.tracker_id)} {prose(data.tracker_state)}, {tracked}",
         *_metrics(data),
     ]
-    what = f"seal {data.instance} as {code(data.tag)} on {data.commit}"
+    book = with_state(book, "finished and verified; the seal's tag is not pushed yet")
     book = replace(book, facts=replace(book.facts, verified=data))
-    evidence = "; ".join(shown)
-    decision = f"{what}; caveats: {_caveats(data)}"
+    decision = [f"seal {data.instance} as {code(data.tag)} on {data.commit}", *_caveats(data)]
     then = "the tag is pushed, then the run is closed"
-    return entry(
-        book, event, "seal verified", status=status, evidence=evidence, decision=decision, then=then
-    )
+    title = "seal verified"
+    return entry(book, event, title, status=status, evidence=shown, decision=decision, then=then)
 
 
 def _sealed(book: Logbook, data: RunSealed, event: Event) -> Logbook:
@@ -63,25 +61,21 @@ def _sealed(book: Logbook, data: RunSealed, event: Event) -> Logbook:
         promised = facts.contract.final_step.value if facts.contract is not None else 0
         shown.append(f"{what.final_step}/{max(what.final_step, promised)}")
         shown += _metrics(what)
-    shown.append(count(facts.ends, "interruption"))
-    cost = goodput(facts)
-    shown += [cost] if cost else []
+    shown += [count(facts.ends, "interruption"), goodput(facts)]
     shown.append(f"history up to event {prose(data.head)}")
     status = f"sealed as {code(data.tag)} on {sha(data.commit)}"
-    evidence = "; ".join(shown)
-    decision = f"caveats: {_caveats(what)}" if what is not None else ""
-    then = "none; the watch has ended"
-    return entry(
-        book, event, "sealed", status=status, evidence=evidence, decision=decision, then=then
-    )
+    book = over(book, status)
+    decision = _caveats(what) if what is not None else []
+    then = "nothing; the run is over and the watch has ended"
+    return entry(book, event, "sealed", status=status, evidence=shown, decision=decision, then=then)
 
 
 def _metrics(what: SealVerified) -> list[str]:
     return [f"{prose(name)} {value(number)}" for name, number in what.metrics.items()]
 
 
-def _caveats(what: SealVerified) -> str:
-    return "; ".join(prose(text) for text in what.caveats) or "none"
+def _caveats(what: SealVerified) -> list[str]:
+    return [f"caveat: {prose(text)}" for text in what.caveats] or ["no caveats"]
 
 
 def goodput(facts: Facts) -> str:
@@ -120,16 +114,15 @@ def _milestone(book: Logbook, data: MilestoneVerified, event: Event) -> Logbook:
     metrics = ", ".join(f"{prose(name)} {value(one)}" for name, one in data.metrics.items())
     shown = f"step {data.tracker_step}" if data.tracker_step is not None else "no step"
     parts = [
-        f"{code(data.checkpoint, WORDS_MAX)} is complete and names its step",
+        f"{code(data.checkpoint)} is complete and names its step",
         f"the tracker shows {code(data.tracker_id)} ({prose(data.display_name)}) at {shown}",
-        f"output root {code(data.output_root, WORDS_MAX)}",
+        f"output root {code(data.output_root)}",
         *([f"metrics {metrics}"] if metrics else []),
     ]
     title = f"milestone step-{data.step} verified"
     status = f"verified while the run goes on, by {by(event)}"
-    evidence = "; ".join(parts)
-    then = f"tag {code(data.tag)} on {data.commit}; phase and watch stay"
-    return entry(book, event, title, status=status, evidence=evidence, then=then)
+    then = f"tag {code(data.tag)} is pushed on {data.commit}; the run and its watch go on"
+    return entry(book, event, title, status=status, evidence=parts, then=then)
 
 
 EVENTS = (

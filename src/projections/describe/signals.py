@@ -18,33 +18,24 @@ from watchkeeper.projections.describe.description import (
     because,
     entry,
     other_stream,
+    words,
 )
 from watchkeeper.projections.figures import stamp
-from watchkeeper.projections.logbook.state import (
-    Logbook,
-)
-from watchkeeper.projections.quoting import WORDS_MAX, code, prose
+from watchkeeper.projections.logbook.state import Logbook
+from watchkeeper.projections.quoting import code, prose
 
 
 def _received(book: Logbook, data: SignalReceived, event: Event) -> Logbook:
     signal = data.signal
     if signal.kind not in NOTABLE:
         return book
-    at = stamp(signal.occurred_at, book.zone)
-    status = f"{prose(signal.source)} says so, of {at}; a claim"
+    said_at = stamp(signal.occurred_at, book.zone)
+    status = f"claimed by {prose(signal.source)}, for {said_at}{_counted(data)}"
     title = f"signal: {signal.kind.value.replace('_', ' ')}"
-    status = status + _counted(data)
-    evidence = code(signal.summary, WORDS_MAX)
-    then = f"the sources are asked; bound by {code(data.bound_by, WORDS_MAX)}"
-    return entry(
-        book,
-        event,
-        title,
-        status=status,
-        evidence=evidence,
-        then=then,
-        at=event.envelope.recorded_at,
-    )
+    evidence = [words(signal.summary), f"about this run by {code(data.bound_by)}"]
+    then = "the sources are asked now"
+    at = event.envelope.recorded_at
+    return entry(book, event, title, status=status, evidence=evidence, then=then, at=at)
 
 
 def _counted(data: SignalReceived) -> str:

@@ -26,15 +26,17 @@ from watchkeeper.projections.describe.description import (
     because,
     by,
     entry,
+    words,
 )
 from watchkeeper.projections.handover_packet import packet_lines
 from watchkeeper.projections.logbook.state import (
     Kind,
     Logbook,
     clock_time,
+    step,
     ticked,
 )
-from watchkeeper.projections.quoting import WORDS_MAX, code, prose
+from watchkeeper.projections.quoting import TITLE_MAX, block, code, prose, quote
 
 
 def _taken(book: Logbook, data: WatchTaken, event: Event) -> Logbook:
@@ -43,26 +45,28 @@ def _taken(book: Logbook, data: WatchTaken, event: Event) -> Logbook:
     who = _holder(data.holder)
     if before == data.holder and book.last.kind is Kind.CHECKS:
         # The same holder after a restart: the watch does not change hands, so no new entry.
-        text = f"watch taken again by {who} (token {data.token})"
+        text = f"{who} watches again (token {data.token})"
         return ticked(book, book.last.title, event.at, text)
-    word = "watch forced" if data.forced else "watch taken"
-    lease = clock_time(book, data.lease_until)
+    lease = f"its lease ends at {clock_time(book, data.lease_until)} unless renewed"
+    if book.last.kind is Kind.LAUNCH and not data.forced:
+        text = f"{who} watches; {lease} (event {event.version})"
+        return step(book, book.last.title, event.at, text)
     former = ""
     if data.forced and before is not None:
-        former = f"taken by {by(event)} while the lease of {_holder(before)} still ran"
-    title = f"{word} by {who}"
-    status = f"watched under token {data.token}, lease until {lease}"
+        former = f"forced by {by(event)} while the lease of {_holder(before)} was valid"
+    title = f"watch {'forced' if data.forced else 'taken'} by {who}"
+    status = f"{who} watches; {lease}"
     return entry(book, event, title, status=status, evidence=former)
 
 
 def _holder(holder: Holder) -> str:
-    return f"{prose(holder.principal)} on {prose(holder.host)}"
+    return f"{prose(holder.principal, TITLE_MAX)} on {prose(holder.host, TITLE_MAX)}"
 
 
 def _released(book: Logbook, data: WatchReleased, event: Event) -> Logbook:
-    status = f"nobody watches; token {data.token} given up by {by(event)}"
+    status = f"nobody watches; released by {by(event)}"
     book = _unheld(book)
-    evidence = code(data.reason) if data.reason.strip() else ""
+    evidence = quote(data.reason) if data.reason.strip() else ""
     return entry(book, event, "watch released", status=status, evidence=evidence)
 
 
@@ -71,31 +75,29 @@ def _unheld(book: Logbook) -> Logbook:
 
 
 def _handed_over(book: Logbook, data: WatchHandedOver, event: Event) -> Logbook:
-    word = "watch handed over by force" if data.forced else "watch handed over"
+    forced = " by force" if data.forced else ""
     who = _holder(data.former) if data.former is not None else "nobody"
     until = clock_time(book, data.kept_until)
-    status = f"held by {who} so far, token {data.token}, kept until {until}, by {by(event)}"
+    to = prose(data.to, TITLE_MAX)
+    status = f"handed over by {by(event)}; held by {who} until then; kept for {to} until {until}"
     lines = [f"{label}: {prose(text)}" for label, text in packet_lines(data.packet)]
-    lines += [f"note: {code(data.note, WORDS_MAX)}"] if data.note else []
-    book = _unheld(book)
-    title = f"{word} to {prose(data.to)}"
-    evidence = "; ".join(lines)
-    then = f"{prose(data.to)} takes the watch"
-    return entry(book, event, title, status=status, evidence=evidence, then=then)
+    title = f"watch handed over to {to}{forced}"
+    evidence = [*lines, words(data.note)]
+    then = f"{to} takes the watch"
+    return entry(_unheld(book), event, title, status=status, evidence=evidence, then=then)
 
 
 def _ended(book: Logbook, data: WatchEnded, event: Event) -> Logbook:
-    book = _unheld(book)
-    status = "nobody watches from here"
-    evidence = prose(data.reason) if data.stopping_point else code(data.reason, WORDS_MAX)
-    then = "the job is left as it is; a human may watch on"
-    return entry(book, event, "watch ended", status=status, evidence=evidence, then=then)
+    evidence = prose(data.reason) if data.stopping_point else quote(data.reason)
+    then = "the job is left as it is; a human may watch it"
+    status = "nobody watches"
+    return entry(_unheld(book), event, "watch ended", status=status, evidence=evidence, then=then)
 
 
 def _history_limit_passed(book: Logbook, data: HistoryLimitPassed, event: Event) -> Logbook:
     title = f"long history ({data.limit} limit)"
-    status = f"{data.events:,} events, the limit is {data.most:,}"
-    then = "nothing is refused; close the run when it ends, or supersede it"
+    status = f"{data.events:,} events; the limit is {data.most:,}"
+    then = "the run goes on; when it ends, seal, supersede or abandon it"
     return entry(book, event, title, status=status, then=then)
 
 
@@ -103,18 +105,18 @@ def _checkpoint_rejected(book: Logbook, data: CheckpointRejected, event: Event) 
     if data.reason == book.facts.left:
         return book  # The entry about its lineage covers all of them.
     title = f"checkpoint step-{data.step} rejected"
-    evidence = f"{code(data.path, WORDS_MAX)}: {prose(data.reason)}"
-    decision = f"never resumed from (event {event.version})"
+    evidence = [prose(data.reason), quote(data.path)]
+    decision = f"no restart uses it (event {event.version})"
     return entry(book, event, title, evidence=evidence, decision=decision)
 
 
 def _tracker_announced(book: Logbook, data: TrackerAnnounced, event: Event) -> Logbook:
     link = data.link
     named = f" named {prose(link.display_name)}" if link.display_name else ""
-    where = code(link.url or link.folder, WORDS_MAX)
-    title = f"{prose(data.instance)} logs to tracker run {prose(link.tracker_id)}"
-    status = f"{code(link.tracker_id)}{named}: {where}"
-    evidence = f"the output says {code(link.line, WORDS_MAX)}"
+    instance = prose(data.instance, TITLE_MAX)
+    title = f"{instance} logs to tracker run {prose(link.tracker_id, TITLE_MAX)}"
+    status = f"{code(link.tracker_id)}{named}"
+    evidence = [f"place: {code(link.url or link.folder)}", "in its output:" + block([link.line])]
     return entry(book, event, title, status=status, evidence=evidence)
 
 

@@ -1,21 +1,32 @@
 """The logbook's two tables: the run contract and the launched instances."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from watchkeeper.domain.run.launch import InstanceLaunched
 from watchkeeper.domain.values.contract.contract import Contract, Lane
 from watchkeeper.domain.values.contract.plan import LaunchPlan
-from watchkeeper.domain.values.contract.tracker import tracker_place
+from watchkeeper.domain.values.contract.tracker import TrackerPart, tracker_place
 from watchkeeper.domain.values.durations import render_duration
 from watchkeeper.projections.figures import stamp
 from watchkeeper.projections.logbook.state import Facts, Logbook, heading
-from watchkeeper.projections.quoting import WORDS_MAX, code, one_line, prose
+from watchkeeper.projections.quoting import (
+    LINE_MAX,
+    TITLE_MAX,
+    block,
+    bullet,
+    code,
+    link,
+    one_line,
+    prose,
+    quote,
+)
 from watchkeeper.projections.series import grown
 
-_COMMAND_MAX = 8_000
-"""Characters kept of a command line, enough for all practical commands."""
+_ROW = 180
+"""Characters of one row of a long command."""
 
 _ALWAYS_IN_FULL = "Dirty tree"
 """The label whose value is written in full for each instance, even when unchanged."""
@@ -24,13 +35,18 @@ _TRACKERS = {"wandb": "W&B"}
 """Labels of trackers by kind; other kinds have the label `Tracker`."""
 
 
-def render_head(contract: Contract) -> str:
-    """Return the title and the run contract, with a final newline."""
+def render_title(contract: Contract) -> str:
+    """Return the title of the file, with a final newline."""
     kind = "Hero Run Logbook" if contract.lane is Lane.HERO else "Run Logbook"
+    return f"# {prose(contract.title, TITLE_MAX) or contract.run}: {kind}\n"
+
+
+def render_head(contract: Contract) -> str:
+    """Return the run contract, with a final newline."""
     tracker = contract.tracker
     names = [tracker.display_name] if tracker.display_name else []
     names.append(f"resume: {tracker.resume or 'not stated'}")
-    place = code(tracker_place(tracker))
+    where = link(page) if (page := _tracker_page(tracker)) else code(tracker_place(tracker))
     label = _TRACKERS.get(tracker.kind, "Tracker")
     source = contract.final_step.source
     waived = "none (waived in the contract)" if contract.issue == "none" else ""
@@ -38,16 +54,24 @@ def render_head(contract: Contract) -> str:
         "DRI": prose(contract.dri) or "not named",
         "Goal": prose(contract.goal),
         "Stop/escalation criteria": prose(contract.stop),
-        "Issue": waived or prose(contract.issue),
-        label: f"{prose(tracker.id) or 'no id'} ({prose(', '.join(names))}), {place}",
-        "Output root": code(contract.output_root, WORDS_MAX),
+        "Issue": waived or link(contract.issue),
+        label: f"{prose(tracker.id) or 'no id'} ({prose(', '.join(names))}), {where}",
+        "Output root": quote(contract.output_root),
         "Final step": f"{contract.final_step.value} (from {code(source) if source else 'nowhere'})",
     }
     stopping = _stopping(contract)
     bullets |= {"Stopping point of the watch": stopping} if stopping else {}
-    lines = [f"- {name}: {text}\n" for name, text in bullets.items()]
-    title = f"# {prose(contract.title) or contract.run}: {kind}\n"
-    return "".join([title, "\n## Run Contract\n", *lines])
+    lines = [bullet(f"{name}: {text}") for name, text in bullets.items()]
+    return "".join(["\n## Run Contract\n", *lines])
+
+
+def _tracker_page(tracker: TrackerPart) -> str:
+    if tracker.kind != "wandb":
+        return tracker.url if tracker.url.startswith("http") else ""
+    if tracker.mode != "online":
+        return ""
+    server = tracker.base_url.rstrip("/") or "https://wandb.ai"
+    return f"{server}/{tracker.entity}/{tracker.project}/runs/{tracker.id}"
 
 
 def _stopping(contract: Contract) -> str:
@@ -68,10 +92,10 @@ def add_instance(book: Logbook, data: InstanceLaunched) -> Logbook:
     for label, text in _bullets(facts, data).items():
         before, instance = stated.get(label, ("", ""))
         if text == before and label != _ALWAYS_IN_FULL:
-            lines.append(f"- {label}: unchanged from {instance}\n")
+            lines.append(bullet(f"{label}: unchanged from {instance}"))
             continue
         stated[label] = (text, data.instance)
-        lines.append(f"- {label}: {text}\n")
+        lines.append(bullet(f"{label}: {text}"))
     blank_line = "\n" if len(book.instances) else ""
     text = blank_line + heading(book, data.launched_at, data.instance) + "".join(lines)
     return replace(book, instances=grown(book.instances, text), facts=replace(facts, stated=stated))
@@ -83,7 +107,7 @@ def _bullets(facts: Facts, data: InstanceLaunched) -> dict[str, str]:
     source = contract.final_step.source if contract is not None else ""
     hardware = ", ".join(part for part in (data.hardware, data.topology) if part)
     return {
-        "Command": code(shlex.join(data.command), _COMMAND_MAX) + _environment(plan),
+        "Command": _command(data.command, _environment(plan)),
         "Git SHA": f"{data.git_sha} on {code(data.branch)}",
         "Dirty tree": _dirty(facts, data),
         "Source bundle/container": code(data.bundle) if data.bundle else "none stated",
@@ -107,7 +131,27 @@ def _environment(plan: LaunchPlan | None) -> str:
         return ""
     named = [f"{code(name)} by name" for name in plan.env_from]
     plain = [code(f"{name}={text}") for name, text in sorted(plan.env.items())]
-    return f" (environment: {', '.join(plain + named)})" if plain or named else ""
+    return f"environment: {', '.join(plain + named)}" if plain or named else ""
+
+
+def _command(command: Sequence[str], environment: str) -> str:
+    """Quote a command line; a long one is a block that a shell can run as it is."""
+    short = shlex.join(command)
+    if len(short) + len(environment) <= LINE_MAX:
+        return code(short) + (f" ({environment})" if environment else "")
+    rows: list[str] = []
+    for argument in command:
+        pieces = [shlex.quote(one_line(argument))]
+        if len(pieces[0]) > _ROW:
+            whole = one_line(argument)
+            size = 36 if "'" in whole else 150  # Quoting a quote takes five characters.
+            pieces = [shlex.quote(whole[at : at + size]) for at in range(0, len(whole), size)]
+        if rows and len(rows[-1]) + len(pieces[0]) < _ROW:
+            rows[-1] += f" {pieces.pop(0)}"
+        elif rows:
+            rows[-1] += " "
+        rows += pieces
+    return environment + block([f"{row}\\" for row in rows[:-1]] + rows[-1:])
 
 
 def _dirty(facts: Facts, data: InstanceLaunched) -> str:
@@ -115,7 +159,7 @@ def _dirty(facts: Facts, data: InstanceLaunched) -> str:
         return "no"
     approval = facts.current.request.approval if facts.current is not None else ""
     by = facts.approvals.get(approval, "nobody on record")
-    patch = f"patch identity {data.patch}" if data.patch else "patch identity not recorded"
+    patch = f"patch identity {data.patch}" if data.patch else "patch identity unknown"
     patch += f", kept as evidence {data.patch_kept}" if data.patch_kept else ""
     if data.dirty_consent:
         who = facts.approvals.get(data.dirty_consent, "nobody on record")
@@ -127,7 +171,7 @@ def _initialized(facts: Facts, data: InstanceLaunched) -> str:
     if not data.resume_from:
         return "none"
     reason = facts.current.request.reason if facts.current is not None else "launch"
-    path = code(data.resume_from, WORDS_MAX)
+    path = code(data.resume_from)
     if reason in ("launch", "adopt"):
         return path
     return f"step-{data.resume_step} of this run ({reason}), {path}"
@@ -143,6 +187,6 @@ def _cadence(facts: Facts, data: InstanceLaunched) -> str:
     first = render_duration(contract.watch.after_submit)
     steady = render_duration(min(contract.watch.stabilizing, data.watch_cadence))
     return (
-        f"{one_line(data.watch_holder)}, {interval} "
+        f"{prose(data.watch_holder)}, {interval} "
         f"({first} after launch, then {steady} until training is seen)"
     )

@@ -4,7 +4,7 @@ A pushed entry must never change. So the fold keeps text instead of editable ent
 function here appends to it. `Facts` holds what later lines need.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum, IntEnum
@@ -17,6 +17,7 @@ from watchkeeper.domain.values.basic import CheckpointKind, JobFacts
 from watchkeeper.domain.values.check import Progress
 from watchkeeper.domain.values.contract.contract import Contract, cadence_of
 from watchkeeper.projections.figures import stamp
+from watchkeeper.projections.quoting import bullet
 from watchkeeper.projections.series import Series, grown
 
 
@@ -34,7 +35,7 @@ class Kind(Enum):
     """The subject of an entry. It decides which later events may still add lines."""
 
     CHECKS = "one line for each check"
-    LAUNCH = "a launch under way"
+    LAUNCH = "a launch under way; each of its steps is one line"
     END = "an instance that ended, was refused or blocked; a decision follows"
     FINDING = "a finding; a question may follow"
     ANSWER = "an answered question; a decision may follow"
@@ -101,6 +102,7 @@ class Facts:
 
     Attributes:
         preflight: The newest preflight, for the next launch.
+        remarks: Warnings and inferred values that are in the logbook, each with its rule.
         approvals: The givers of approvals and consents, by name.
         stated: The last text and instance of each bullet of launched instances, by label.
         first_launched_at: When the first instance was launched.
@@ -121,10 +123,15 @@ class Facts:
         lost: Spans of lost time: start-up and repeated work.
         lost_known: Whether all such spans are known.
         verified: The verification behind the seal.
+        state: What holds now, in words; empty while the newest check shows it.
+        alerts: Open alerts by kind, in words.
+        questions: Open questions, each with the command that answers it.
+        buffering: Sources of which the logbook already says that they buffer.
     """
 
     contract: Contract | None = None
     preflight: PreflightRecorded | None = None
+    remarks: Mapping[str, str] = field(default_factory=dict[str, str])
     approvals: Mapping[str, str] = field(default_factory=dict[str, str])
     stated: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     current: Current | None = None
@@ -148,6 +155,10 @@ class Facts:
     lost: tuple[tuple[datetime, datetime], ...] = ()
     lost_known: bool = True
     verified: SealVerified | None = None
+    state: str = ""
+    alerts: Mapping[str, str] = field(default_factory=dict[str, str])
+    questions: Mapping[str, str] = field(default_factory=dict[str, str])
+    buffering: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +175,19 @@ class Logbook:
 
     Attributes:
         version: The newest event folded in.
+        recorded_at: When that event was recorded.
         zone: The contract's; every time in the file is written in it.
-        head: Title and run contract: the one part that shows current values.
+        title: The title of the file.
+        head: The run contract. Like the title and the state, it shows current values.
         instances: The text of the launched instances, in pieces.
         entries: The text of the event log, in pieces.
         marks: One for each event.
     """
 
     version: int = 0
+    recorded_at: datetime | None = None
     zone: tzinfo = UTC
+    title: str = ""
     head: str = ""
     instances: Series[str] = field(default_factory=Series[str])
     entries: Series[str] = field(default_factory=Series[str])
@@ -201,31 +216,66 @@ def opened(book: Logbook, kind: Kind, at: datetime, title: str) -> Logbook:
     return replace(book, entries=grown(book.entries, text), last=last)
 
 
-def said(book: Logbook, key: Key, text: str, *, shown: tuple[str, ...] = ()) -> Logbook:
-    """Add a prescribed line to the last entry; add nothing if the text is empty.
+def said(
+    book: Logbook, key: Key, text: str, items: Iterable[str] = (), *, shown: tuple[str, ...] = ()
+) -> Logbook:
+    """Add a prescribed line to the last entry; add nothing if there is no text.
 
     Args:
         book: The logbook.
         key: The line. It must not come before lines that are already written.
         text: One line; outside text in it is quoted.
+        items: A list below it. One item without a text becomes the text.
         shown: The recorded evidence that it shows.
     """
-    if not text:
+    listed = [item for item in items if item]
+    if not text and len(listed) == 1:
+        text = listed.pop()
+    if not text and not listed:
         return book
     assert key > book.last.written, f"{key.name} after {book.last.written.name} in one entry"
-    line = f"- {key.name.capitalize()}: {text}\n"
+    label = f"{key.name.capitalize()}:"
+    lines = bullet(f"{label} {text}" if text else label)
+    lines += "".join(bullet(item, depth=1) for item in listed)
     last = replace(book.last, written=key, shown=book.last.shown + shown)
-    return replace(book, entries=grown(book.entries, line), last=last)
+    return replace(book, entries=grown(book.entries, lines), last=last)
 
 
 def ticked(book: Logbook, title: str, at: datetime, text: str) -> Logbook:
     """Add a check's line to the running entry with that title, or open a new entry."""
     if book.last.kind is not Kind.CHECKS or book.last.title != title:
         book = opened(book, Kind.CHECKS, at, title)
+    return _timed(book, at, text, depth=0)
+
+
+def step(book: Logbook, title: str, at: datetime, text: str) -> Logbook:
+    """Add a step to the list of the launch under way, or open the entry of a launch."""
+    if book.last.kind is not Kind.LAUNCH:
+        title = f"{title} (continued)" if len(book.entries) else title
+        book = opened(book, Kind.LAUNCH, at, title)
+    if book.last.written < Key.EVIDENCE:
+        last = replace(book.last, written=Key.EVIDENCE)
+        book = replace(book, entries=grown(book.entries, "- Evidence:\n"), last=last)
+    return _timed(book, at, text, depth=1)
+
+
+def _timed(book: Logbook, at: datetime, text: str, depth: int) -> Logbook:
     day = _day(book, at)
     when = clock_time(book, at) if day == book.last.day else f"{day} {clock_time(book, at)}"
+    line = bullet(f"{when} {text}", depth)
     last = replace(book.last, day=day)
-    return replace(book, entries=grown(book.entries, f"- {when} {text}\n"), last=last)
+    return replace(book, entries=grown(book.entries, line), last=last)
+
+
+def with_state(book: Logbook, words: str) -> Logbook:
+    """Set what the line under the title says; empty for what the newest check shows."""
+    return replace(book, facts=replace(book.facts, state=words))
+
+
+def over(book: Logbook, words: str) -> Logbook:
+    """Set the state of a run that is over: nothing is open any more."""
+    facts = replace(book.facts, state=words, alerts={}, questions={}, holder=None)
+    return replace(book, facts=facts)
 
 
 def takes(book: Logbook, key: Key, *kinds: Kind) -> bool:

@@ -26,7 +26,7 @@ from watchkeeper.domain.values.people import Actor
 from watchkeeper.ports.git import BranchHead, GitRemote, PushRaced
 from watchkeeper.ports.sources import LogbookRefused, Outside, Unavailable
 from watchkeeper.projections.describe.headlines import branch_message
-from watchkeeper.projections.logbook.logbook import RENDERER, render_at
+from watchkeeper.projections.logbook.logbook import RENDERER, render_at, render_with_earlier
 from watchkeeper.services.ledger.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -231,12 +231,27 @@ def _book(
     events, newest = ledger.history_and_head(run.slug)
     path = logbook_path_of(contract_of(run))
     known = effects.pushed
+    content, then = render_with_earlier(events, known.version if known is not None else 0)
+    same_format = known is None or _digest(then) == known.content
     if known is not None and there is not None and _digest(there) == known.content:
         # The file is unchanged, so the branch's history need not be searched.
         since = known.version
+        if not same_format:
+            raise _NotOurs(_of_another_version(path, contract_of(run).logbook.branch))
+    elif there is None and not same_format:
+        since = 0  # A person removed the file in the old format.
     else:
         since = _rendered_at(ledger, remote, head, path, events, there)
-    return _Book(run, effects, path, events, newest, render_at(events), there, since)
+    return _Book(run, effects, path, events, newest, content, there, since)
+
+
+def _of_another_version(path: str, branch: str) -> str:
+    """Say that pushed text would change, and how to start the file again."""
+    return (
+        f"{path} has the format of another version of watchkeeper, and pushed text never changes. "
+        "Finish the run with that version, or remove the file, and it is written again in full: "
+        f"`git switch {branch} && git rm {path} && git commit -m 'old logbook' && git push`"
+    )
 
 
 def _rendered_at(
