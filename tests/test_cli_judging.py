@@ -52,7 +52,7 @@ def test_a_small_bug_is_proposed_a_fix_by_file_and_line_and_goes_on_at_its_commi
 ) -> None:
     slug = stopped_by_a_typo(cli, site, tmp_path)
     book = cli("logbook", slug).out
-    assert "(R5, event" in book
+    assert "rule R5 (event" in book
     assert f"{tmp_path / 'launcher.py'}:7: NameError" in book
     assert f"watchkeeper run fix {slug} --sha SHA" in book
 

@@ -66,7 +66,7 @@ def test_an_agent_proposes_a_stop_a_human_consents_and_the_agent_stops(
     assert cli("stop", launched, "--consent", "c-1", *AGENT).code == 0
     assert cli("watch", "--until-idle").code == 0
     assert cli("status", launched, "--json").json["phase"] == "stopped"
-    assert "under consent c-1" in cli("logbook", launched).out
+    assert "with consent c-1" in cli("logbook", launched).out
     assert cli("verify", "--offline").code == 0
 
 

@@ -197,7 +197,7 @@ def test_a_watch_records_what_it_thinks_beside_the_end(
     assert f"thoughts   {Path(sys.executable).name} ask.py (event" in why
     assert SPEAKS in why
     assert "called hbm_oom, outlook ask" in why
-    assert "a second reader on i1's end" in cli("logbook", "tiny").out
+    assert "hypotheses about the end of i1" in cli("logbook", "tiny").out
     replayed = cli("ledger", "replay", "--all", "--expect-same", "--json")
     assert replayed.json["differences"] == []
 
