@@ -40,6 +40,7 @@ from watchkeeper.ports.git import BranchHead, GitRemote
 from watchkeeper.ports.sources import Unavailable
 from watchkeeper.projections.logbook import logbook
 from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.projections.logbook.state import Logbook
 from watchkeeper.services.ledger import run_feed
 from watchkeeper.services.ledger.ledger import Ledger
 from watchkeeper.services.ledger.verify import Report, audit
@@ -274,8 +275,12 @@ def test_a_file_in_an_older_format_is_left_alone_until_a_person_removes_it(
     session: Session, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [name] = drafts(session, site, 1)
+
+    def no_state(_: Logbook) -> str:
+        return ""
+
     with monkeypatch.context() as older:
-        older.setattr(logbook, "_state", lambda _: "")
+        older.setattr(logbook, "_state", no_state)
         watch_until(session, lambda _: is_pushed(session, name))
     before = book(site, session, name)
     note(session, name)
