@@ -1,4 +1,4 @@
-"""Ports on which nobody listens: for sources that are down, and for servers to start."""
+"""A port on which nobody listens: for a source that is down, or for a server to start."""
 
 import contextlib
 import random
@@ -9,16 +9,9 @@ SERVER_PORTS = range(20_000, 32_000)
 
 
 def free_port() -> int:
-    """Return a port for a server that starts later and cannot choose one itself."""
+    """Return a port that is free now, and that no connection takes by chance."""
     for port in random.SystemRandom().sample(SERVER_PORTS, len(SERVER_PORTS)):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
     raise AssertionError(f"no port of {SERVER_PORTS} is free")
-
-
-def closed_port() -> int:
-    """Return a port of this machine that refused a connection a moment ago."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

@@ -19,7 +19,7 @@ from tests.gcs import place_bucket
 from tests.missing import cannot_have
 from tests.s3 import place_s3_bucket
 from tests.session import approved, taken
-from tests.sockets import closed_port
+from tests.sockets import free_port
 from tests.training import Site, git, make_site, tiny_contract
 from tests.wandb_stub import KEY, ask_stub
 from watchkeeper import clock
@@ -160,7 +160,7 @@ def l2_dirty(place: Place) -> Contract:
 
 
 def remote_down(key: str) -> Arrange:
-    return lambda place: place.contract({key: f"http://127.0.0.1:{closed_port()}/code.git"})
+    return lambda place: place.contract({key: f"http://127.0.0.1:{free_port()}/code.git"})
 
 
 def l3_gcs(place: Place) -> Contract:
@@ -196,7 +196,7 @@ def l4(name: str) -> Arrange:
 
 
 def l4_down(place: Place) -> Contract:
-    return wandb(place, f"http://127.0.0.1:{closed_port()}")
+    return wandb(place, f"http://127.0.0.1:{free_port()}")
 
 
 # --- L5 to L8 -------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def plain(changes: dict[str, Any] | None = None) -> Arrange:
 
 def ray_down(changes: dict[str, Any]) -> Arrange:
     def arrange(place: Place) -> Contract:
-        return place.contract({**ray(f"http://127.0.0.1:{closed_port()}"), **changes})
+        return place.contract({**ray(f"http://127.0.0.1:{free_port()}"), **changes})
 
     return arrange
 

@@ -367,7 +367,7 @@ def test_a_remote_that_is_gone_is_waited_for_by_all_its_runs_together(
     names = drafts(session, site, 4)
     hidden = site.remote.with_name("hidden.git")
     site.remote.rename(hidden)
-    services = replace(session.services, draw=lambda: 1.0)
+    services = replace(session.services, draw=lambda: 0.2)
     watch_until(
         session, lambda _: all(session.ledger.effects(n).failing for n in names), services=services
     )

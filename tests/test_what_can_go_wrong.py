@@ -14,7 +14,7 @@ import pytest
 
 from tests.command_line import Answer, Cli, written
 from tests.session import data_of, requested, runs_of, watch_until
-from tests.sockets import closed_port
+from tests.sockets import free_port
 from tests.training import Site, commit, git, tiny_contract
 from tests.wandb_stub import KEY, ask_stub
 from watchkeeper.adapters.cli.common import open_session
@@ -222,7 +222,7 @@ def test_a_tracker_that_gives_no_answer_is_never_a_free_name(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", KEY)
-    promised = on_wandb(services, f"http://127.0.0.1:{closed_port()}")
+    promised = on_wandb(services, f"http://127.0.0.1:{free_port()}")
     services.assert_blocked(promised, "L4", "cannot tell: ", "refused")
 
 

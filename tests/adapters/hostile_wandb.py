@@ -69,7 +69,7 @@ def hostile_server() -> Generator[Hostile, None, None]:
             """Say nothing."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     hostile.url = f"http://127.0.0.1:{server.server_port}"
     try:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.adapters.test_checkpoints import SOON, put_checkpoint, steps
 from watchkeeper import clock
+from watchkeeper.adapters.checkpoints import fsspec_files
 from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
 from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
 from watchkeeper.ports.sources import Unavailable
@@ -137,7 +138,7 @@ def server(answers: Answers) -> Generator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         http.daemon_threads = True
         http.block_on_close = False
-        Thread(target=http.serve_forever, daemon=True).start()
+        Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{http.server_address[1]}"
         finally:
@@ -170,6 +171,7 @@ ONE_CHECKPOINT = json.dumps({"kind": "storage#objects", "prefixes": ["demo/step-
 def test_a_server_that_refuses_or_talks_nonsense_is_unavailable(
     monkeypatch: pytest.MonkeyPatch, status: int, content: bytes, reason: str
 ) -> None:
+    monkeypatch.setattr(fsspec_files, "RETRY_WAITS_S", ())
     with server(lambda _path: (status, content)) as address:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         timer = clock.Timer()

@@ -13,6 +13,7 @@ from tests.adapters.test_checkpoints import SOON, put, put_checkpoint, steps
 from tests.adapters.test_checkpoints_faults import server
 from tests.s3 import point_to, start_s3
 from watchkeeper import clock
+from watchkeeper.adapters.checkpoints import fsspec_files
 from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
 from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
 from watchkeeper.adapters.checkpoints.sizes import Size, measure
@@ -99,6 +100,7 @@ def test_a_stopped_server_is_unavailable_and_says_so_at_once(
 def test_a_server_that_refuses_or_talks_nonsense_is_unavailable(
     monkeypatch: pytest.MonkeyPatch, status: int, content: bytes, reason: str
 ) -> None:
+    monkeypatch.setattr(fsspec_files, "RETRY_WAITS_S", ())
     with server(lambda _path: (status, content)) as address:
         point_to(monkeypatch, address)
         timer = clock.Timer()
