@@ -494,7 +494,7 @@ def test_a_schema_of_a_newer_watchkeeper_is_refused(
     with store.links.borrowed() as connection:
         connection.execute("INSERT INTO migrations (version) VALUES (999)")
     for act in (open_postgres, verify_postgres):
-        with pytest.raises(StoreFailure, match=r"newer watchkeeper .schema 999, this one knows 2"):
+        with pytest.raises(StoreFailure, match=r"newer watchkeeper .schema 999, this one knows 3"):
             act(parse_address(postgres_url))
 
 

@@ -99,6 +99,45 @@ FUNCTIONS = {
 """Bodies as the server keeps them, compared by `verify`."""
 
 
+_SAYS = "a ledger: set PERSISTENCE_MODULE=watchkeeper.eventsourcing"
+"""The server cuts a name off after 63 bytes."""
+
+REFUSALS = {
+    f"es_insert_events_{kind}": f"""
+BEGIN
+    RAISE EXCEPTION 'this is {_SAYS}';
+END
+"""
+    for kind in ("uuid", "text")
+}
+"""Bodies of functions under the names that the plain recorders of `eventsourcing` create when they
+are opened. The server refuses to rename a function's parameter, and names the old one, which is the
+sentence."""
+
+REFUSALS_SINCE = 3
+"""The first version of the schema that has these functions."""
+
+
+def _refusals() -> list[str]:
+    found: list[str] = []
+    for name, body in REFUSALS.items():
+        kind = name.removeprefix("es_insert_events_")
+        row = f"stored_event_{kind}"
+        found += [
+            # A plain recorder may have been here before.
+            f"""DO $wk$ BEGIN
+    CREATE TYPE {row} AS (
+        originator_id {kind}, originator_version bigint, topic text, state bytea
+    );
+EXCEPTION WHEN duplicate_object THEN NULL;
+END $wk$""",
+            f"DROP FUNCTION IF EXISTS {name}({row}[])",
+            f'CREATE FUNCTION {name}("{_SAYS}" {row}[]) '
+            f"RETURNS SETOF bigint LANGUAGE plpgsql AS $wk${body}$wk$",
+        ]
+    return found
+
+
 def _guards() -> list[str]:
     found: list[str] = []
     for name, body in (("keep_rows", KEEP_FUNCTION), ("keep_counting", COUNTER_FUNCTION)):
@@ -123,6 +162,7 @@ _KEYS_IN_ORDER = "CREATE INDEX IF NOT EXISTS keys_in_order ON keys (position, ke
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_TABLES, *_guards(), APPEND_FUNCTION.statement),
     (_KEYS_IN_ORDER,),
+    tuple(_refusals()),
 )
 """The statements that lead from each schema version to the next. Never change one that ran.
 
