@@ -27,7 +27,7 @@ from watchkeeper.domain.run.chain import Head, follow
 from watchkeeper.eventsourcing import Runs
 from watchkeeper.ports.event_store import EventStore, Recorded, Write
 from watchkeeper.projections.views.weeks import WEEKS
-from watchkeeper.services.ledger.export import export_lines
+from watchkeeper.services.ledger.export import FORMAT, export_lines
 from watchkeeper.services.ledger.ledger import Ledger
 from watchkeeper.services.views.rebuild import rebuild
 
@@ -102,6 +102,9 @@ def export_by_store(store: EventStore) -> Iterator[bytes]:
     newest, digest, heads = store.newest(), hashlib.sha256(), dict[str, Head]()
     counted, broken, keys = {"events": 0, "keys": 0}, list[str](), store.key_rows()
     waiting = next(keys, None)
+    first = _line({"format": FORMAT})
+    digest.update(first)
+    yield first
     for one in chain.from_iterable(store.pages()):
         if one.position > newest or (waiting is not None and waiting.position <= one.position):
             break
@@ -135,12 +138,14 @@ def _line(value: Mapping[str, object]) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def measure(store: str, folder: Path, *, quick: bool) -> dict[str, dict[str, float]]:
-    """Return the ratios by name."""
+def measure(
+    store: str, folder: Path, *, quick: bool, events: int | None = None
+) -> dict[str, dict[str, float]]:
+    """Return the ratios by name; `events` is how many the home has."""
     os.environ.pop("WATCHKEEPER_STORE", None)
     # A server works in another process.
     taken = cpu if store == "sqlite" else wall
-    home = home_of(folder, store, 2_000 if quick else 20_000)
+    home = home_of(folder, store, events or (2_000 if quick else 20_000))
     found: dict[str, dict[str, float]] = {}
     with Runs(env={"WATCHKEEPER_HOME": str(home)}) as app:
         for name, (by_library, by_store) in ways(app, folder).items():

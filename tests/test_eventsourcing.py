@@ -1,8 +1,10 @@
 """A home, used as the documentation of the `eventsourcing` library uses an application."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,9 +29,11 @@ from eventsourcing.utils import Environment
 
 from tests.histories import told
 from tests.stores import ON_BOTH, store_at
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.home import create_home, open_home
 from watchkeeper.domain.rules.operator.commands import AddNote
+from watchkeeper.domain.rules.shared.refusals import Refusal
 from watchkeeper.domain.run.envelope import Envelope, Event, encode
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.operator import NoteAdded, StopRequested
@@ -99,7 +103,7 @@ def number_of(_none: None, events: Iterable[Event]) -> int:
 
 def envelope(fact: Fact, key: str | None = None) -> Envelope[Fact]:
     return Envelope(
-        event_id=uuid4(), occurred_at=NOW, recorded_at=NOW, actor=ALICE, cause=None,
+        event_id=uuid4(), occurred_at=NOW, recorded_at=clock.now(), actor=ALICE, cause=None,
         correlation="test", key=key, data=fact,
     )  # fmt: skip
 
@@ -315,6 +319,81 @@ def test_only_notes_are_saved_and_all_else_is_a_command(writing: Runs) -> None:
     with pytest.raises(ProgrammingError, match="is no text"):
         writing.recorder.insert_events([StoredEvent(uuid4(), 1, "t.1", b"\xff")])
     assert writing.recorder.max_notification_id() == newest
+
+
+def with_envelope(event: Event, **changes: Any) -> Event:
+    return replace(event, envelope=event.envelope.model_copy(update=changes))
+
+
+def test_a_saved_note_keeps_the_rules_of_the_command(writing: Runs) -> None:
+    stream = some_run(writing)
+    following = writing.repository.get(stream).version + 1
+    sealed = next(e.stream for e in _all(writing) if e.data.topic == "run.sealed.1")
+    after_seal = writing.repository.get(sealed).version + 1
+    newest = writing.recorder.max_notification_id()
+    fine, second = note(stream, following, "-"), note(stream, following + 1, "-")
+    earlier = reader_of(writing).history(stream.removeprefix("run/"))[0].envelope.event_id
+    later = clock.now() + timedelta(minutes=2)
+    refused: list[tuple[list[Event], str]] = [
+        ([note(stream, following, " ")], re.escape(Refusal.TEXT_EMPTY.value)),
+        ([note(stream, following, " padded")], "remove the spaces around"),
+        ([note(sealed, after_seal, "-")], re.escape(Refusal.RUN_SEALED.value)),
+        ([with_envelope(fine, event_id=earlier)], "event 1 names the same event_id"),
+        (
+            [fine, with_envelope(second, event_id=fine.envelope.event_id)],
+            "two notes have the same event_id",
+        ),
+        ([with_envelope(fine, recorded_at=NOW)], "expected recorded_at within a minute"),
+        ([with_envelope(fine, occurred_at=later)], "occurred_at not after it"),
+        ([note(stream, following, "-", f"note {SECRET}")], "the key holds a secret"),
+    ]
+    for events, says in refused:
+        with pytest.raises(ProgrammingError, match=says):
+            writing.save(*events)
+    command = AddNote(actor=ALICE, now=NOW, text="-")
+    with pytest.raises(ProgrammingError, match="the key holds a secret"):
+        writing.handle(stream.removeprefix("run/"), command, key=SECRET)
+    assert writing.recorder.max_notification_id() == newest
+    writing.save(fine)
+
+
+def _all(app: Runs) -> Iterator[Event]:
+    for notification in app.recorder.select_notifications(1, 10_000):
+        event = app.mapper.to_domain_event(notification)
+        assert isinstance(event, Event)
+        yield event
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+TWICE = json.dumps({"token": "-"}).replace("-", SECRET).replace("}", ', "token": "-"}').encode()
+
+
+def test_what_cannot_be_searched_for_secrets_is_refused_by_name(writing: Runs) -> None:
+    newest = writing.recorder.max_notification_id()
+    stream, topic = "account/a", "t.1"
+    refused = [
+        (StoredEvent(f"account/{SECRET}", 1, topic, b"{}"), "a name holds a secret"),
+        (StoredEvent(stream, 1, f"t.{SECRET}", b"{}"), "a name holds a secret"),
+        (StoredEvent(stream, 1, topic, TWICE), "the same key twice"),
+        (StoredEvent(stream, 1, topic, DEEP), "event 1 of account/a is not stored: .*recursion"),
+        (StoredEvent(stream, 1, topic, DEEP[99_700:100_300]), "nested deeper than"),
+        (StoredEvent("run/a", 1, NoteAdded.topic, DEEP), NoteAdded.topic),
+        (StoredEvent("run/a", 1, "run.noted.0", DEEP), "run.noted.0"),
+    ]
+    for event, says in refused:
+        with pytest.raises(ProgrammingError, match=says) as caught:
+            writing.recorder.insert_events([event])
+        assert SECRET not in str(caught.value)
+    assert writing.recorder.max_notification_id() == newest
+
+
+def test_a_known_secret_of_the_environment_is_removed(env: dict[str, str]) -> None:
+    plain = "an-ordinary-looking-phrase"
+    with Runs(env=env | {"WATCHKEEPER_WRITE": "yes", "ACME_API_KEY": plain}) as app:
+        stream = some_run(app)
+        app.save(note(stream, app.repository.get(stream).version + 1, f"used {plain}"))
+        [*_, last] = app.recorder.select_events(stream)
+    assert plain.encode() not in last.state
 
 
 # --- Writing ------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from watchkeeper.domain.rules.table import RunCommand
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.evolve.evolve import evolve
 from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.values.secrets.scrubbing import scrub
 from watchkeeper.eventsourcing.factory import Factory
 from watchkeeper.eventsourcing.mapper import Mapper
 from watchkeeper.services.ledger.ledger import Handled
@@ -130,5 +131,9 @@ class Runs(Application[str]):
 
         Raises:
             NotSupportedError: The home was opened to read.
+            ProgrammingError: The key holds a secret. A key is stored as it is.
         """
-        return self.factory.ledger.handle(slug, command, key=key)
+        ledger = self.factory.ledger
+        if key is not None and scrub(ledger.scrubber, key).text != key:
+            raise ProgrammingError("the key holds a secret; name another one")
+        return ledger.handle(slug, command, key=key)

@@ -21,7 +21,7 @@ from eventsourcing.persistence import (
 
 from watchkeeper.adapters.store.library import library_errors, nothing_else, stream_of
 from watchkeeper.domain.run.envelope import Undecodable, decode
-from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub_json
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub, scrub_json
 from watchkeeper.ports.event_store import KeyReused
 from watchkeeper.services.ledger.ledger import Ledger
 from watchkeeper.services.ledger.saved_events import NotSaved, save_notes
@@ -55,7 +55,8 @@ class LedgerRecorder(ApplicationRecorder):
                 used with other content.
             NotSupportedError: The home was opened to read.
             OperationalError: The store failed; nothing was stored.
-            ProgrammingError: Only a command may record the event, or its bytes are not text.
+            ProgrammingError: Only a command may record the event, its bytes are not text or cannot
+                be searched for secrets, or its stream or topic holds a secret.
         """
         nothing_else({name: value for name, value in kwargs.items() if value is not None})
         if self._ledger is None:
@@ -70,16 +71,7 @@ class LedgerRecorder(ApplicationRecorder):
                     for stream, event in zip(streams, stored_events, strict=True)
                 ]
                 return save_notes(self._ledger, notes)
-        scrubber = self._ledger.scrubber
-        clean = [
-            StoredEvent(
-                event.originator_id,
-                event.originator_version,
-                event.topic,
-                _scrubbed(scrubber, event),
-            )
-            for event in stored_events
-        ]
+        clean = [_scrubbed(self._ledger.scrubber, event) for event in stored_events]
         return self._recorder.insert_events(clean) or ()
 
     def select_events(
@@ -131,19 +123,46 @@ def _refusals() -> Generator[None, None, None]:
         raise ProgrammingError(str(error)) from error
 
 
-def _scrubbed(scrubber: Scrubber, event: StoredEvent) -> bytes:
-    """Return the bytes of another application's event without secrets, as JSON or as text."""
+def _scrubbed(scrubber: Scrubber, event: StoredEvent) -> StoredEvent:
+    """Return another application's event without secrets, its bytes as JSON or as text."""
+    place = f"event {event.originator_version} of {event.originator_id}"
+    for name in (str(event.originator_id), event.topic):
+        clean = scrub(scrubber, name).text
+        if clean != name:
+            raise ProgrammingError(f"a name holds a secret: {clean}; name it otherwise")
     try:
         text = event.state.decode()
     except UnicodeDecodeError as error:
         raise ProgrammingError(
-            f"event {event.originator_version} of {event.originator_id} is no text, so secrets in "
-            "it cannot be found: store it without cipher and compressor"
+            f"{place} is no text, so secrets in it cannot be found: store it without cipher and "
+            "compressor"
         ) from error
     try:
-        value = json.loads(text)
+        state = _scrubbed_text(scrubber, text)
+    except (_Unsearchable, RecursionError) as error:
+        raise ProgrammingError(f"{place} is not stored: {error}") from error
+    return StoredEvent(event.originator_id, event.originator_version, event.topic, state)
+
+
+class _Unsearchable(Exception):
+    """JSON in which secrets could be missed."""
+
+
+def _scrubbed_text(scrubber: Scrubber, text: str) -> bytes:
+    try:
+        value = json.loads(text, object_pairs_hook=_object)
     except ValueError:
-        clean, _ = scrub_json(scrubber, text)
-        return str(clean).encode()
-    clean, _ = scrub_json(scrubber, value)
-    return event.state if clean == value else to_json(clean).encode()
+        return scrub(scrubber, text).text.encode()
+    try:
+        clean, _ = scrub_json(scrubber, value)
+        return text.encode() if clean == value else to_json(clean).encode()
+    except ValueError as error:
+        raise _Unsearchable(str(error)) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        # A reader sees one of the values, and the bytes keep both.
+        raise _Unsearchable("an object in it has the same key twice")
+    return found

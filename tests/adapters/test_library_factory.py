@@ -14,6 +14,7 @@ from eventsourcing.tests import persistence as library
 from eventsourcing.tests import projection as projections
 from eventsourcing.utils import Environment
 
+from tests.adapters.test_library_cases import cases_of
 from tests.postgres import PostgresServer, new_schema
 from tests.stores import Place, store_at
 from watchkeeper.adapters.home import create_home
@@ -211,16 +212,20 @@ class TestProjectionOnServer(OnServer, TestProjection):
     pass
 
 
-CASES = (
-    library.ApplicationRecorderTestCase,
-    library.AggregateRecorderTestCase,
-    library.NonInterleavingNotificationIDsBaseCase,
-    library.TrackingRecorderTestCase,
-    library.ProcessRecorderTestCase,
-    library.InfrastructureFactoryTestCase,
-    projections.EventCountersViewTestCase,
-    projections.AggregateEventCountersProjectionTestCase,
-)
+class TestEventSourcedProjection(OnHome, projections.EventSourcedProjectionTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.env["MAPPER_TOPIC"] = "eventsourcing.persistence:Mapper"
+
+
+OTHERS = {
+    # Of the library's own JSON, which no home sees.
+    "TranscoderTestCase",
+    # Of `eventsourcing.dcb`, another kind of store.
+    "TaggedDecisionCountersProjectionTestCase",
+}
+
+CASES = [case for case in cases_of(library, projections) if case.__name__ not in OTHERS]
 
 
 @pytest.mark.parametrize("case", CASES)

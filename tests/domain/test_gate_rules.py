@@ -63,6 +63,7 @@ MIRRORED = "mirror.local:5000/acme/train:v7@sha256:" + "a" * 64
 OTHER_IMAGE = "ghcr.io/acme/train@sha256:" + "b" * 64
 OUTSIDE = "gs://else-us-central2/old/checkpoints"
 HELD = {"worktree": checkout()}
+LOCAL: dict[str, Any] = {"orchestrator": {"kind": "local"}, "working_dir": "/src/marin"}
 TREE: dict[str, Any] = {"code": {"worktree": "/src/marin"}}
 
 
@@ -271,15 +272,23 @@ def test_the_patch_is_recorded_with_the_launch_and_with_the_facts() -> None:
     assert recorded[-1].facts == dirty()
 
 
-@pytest.mark.parametrize("tree", [checkout(), None])
-def test_a_relaunch_without_the_patch_of_the_instance_before_is_other_code(tree: Any) -> None:
+@pytest.mark.parametrize(
+    ("changes", "facts"),
+    [(DIRTY, clear(worktree=checkout())), ({}, clear()), (LOCAL, clear())],
+    ids=["clean checkout", "no checkout", "folder of a local job that is no checkout"],
+)
+def test_a_relaunch_without_the_patch_of_the_instance_before_is_other_code(
+    changes: dict[str, Any], facts: GateFacts
+) -> None:
+    assert judged("L2", changes, facts).verdict.value == "pass"
+    promised = contract(**changes)
+    prior = PreviousLaunch(promised, plan(promised), {}, PATCH, patch_kept="ab" * 32)
+    lost = judged("L2", changes, facts, previous=prior)
+    assert lost.verdict.value == "block"
+    assert f"patch {PATCH[:12]}" in lost.says
+    assert f"git apply evidence/ab/{'ab' * 32}.patch" in lost.fix
     promised = contract(**DIRTY)
     prior = PreviousLaunch(promised, plan(promised), {}, PATCH, patch_kept="ab" * 32)
-    lost = judged("L2", DIRTY, clear(worktree=tree), previous=prior)
-    assert lost.verdict.value == "block"
-    if tree is not None:
-        assert f"patch {PATCH[:12]}" in lost.says
-        assert f"git apply evidence/ab/{'ab' * 32}.patch" in lost.fix
     same = judged("L2", DIRTY, dirty(), previous=prior)
     assert same.verdict.value == "warn"
 

@@ -132,5 +132,5 @@ def decode(
             # dropped unread.
             says = "this field is newer than this code; a newer release reads it"
         raise Undecodable(f"{topic}: {where}: {says}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Undecodable(f"{topic}: the bytes are not an event: {error}") from error
