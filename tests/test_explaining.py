@@ -50,6 +50,9 @@ def ended_badly(cli: Cli, recorded: Path, home: Path, tmp_path: Path) -> str:
     return "tiny"
 
 
+ROOT = Path(__file__).parents[1]
+
+
 def policy(folder: Path, text: str, name: str = "policy.yaml") -> str:
     path = folder / name
     path.write_text(text, encoding="utf-8")
@@ -68,7 +71,17 @@ def test_a_bad_end_is_explained_with_rule_evidence_and_what_would_have_changed_i
 ) -> None:
     why = cli("why", ended_badly)
     assert why.code == 0
-    assert re.search(r"Not relaunched after i1: the DRI is asked .* rule R\d+, event \d+", why.out)
+    assert why.out.startswith("Not relaunched after i1: the DRI is asked")
+    needs = cli("status", ended_badly, "--json").json["needs"]
+    do = [command for need in needs for command in need["do"]]
+    assert do
+    assert why.out.index(f" next       {do[0]}") < why.out.index(" evidence ")
+    assert all(re.search(rf" {re.escape(command)} +# \w+ \w+ ", why.out) for command in do)
+    named = re.search(r" rule       (R\d+) .*, docs/reference/rules.md#(r\d+)\n", why.out)
+    assert named is not None
+    page = (ROOT / "docs/reference/rules.md").read_text(encoding="utf-8")
+    assert named[1].lower() == named[2]
+    assert f"### {named[1]}\n" in page
     assert "ended by SIGKILL" in why.out
     assert "question   q-1 to" in why.out
     told = json.loads(cli("why", ended_badly, "--json").out)

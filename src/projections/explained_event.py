@@ -1,7 +1,8 @@
-"""Default choice of the events that `why` explains."""
+"""Default choice of the events that `why` explains, and the last good checkpoint."""
 
 from collections.abc import Iterator, Sequence
 
+from watchkeeper.domain.run.bad_numbers import bad_from, last_good
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.health import FindingCleared, OpenFinding
@@ -66,3 +67,17 @@ def _asking(history: Sequence[Event], asked: Event) -> int:
         if isinstance(event.data, _EXPLAINED) and question_by(history, event):
             return event.version
     return asked.version
+
+
+def last_good_words(run: Run) -> str:
+    """Return the newest checkpoint before bad numbers; empty if no numbers are bad."""
+    bad = [since for one in run.checkpoints.validated.values() if (since := bad_from(run, one))]
+    nan = [one.nan_from for one in run.instances[-1:] if one.nan_from is not None]
+    if not (bad or nan):
+        return ""
+    good = last_good(run)
+    from_step = f"numbers are not finite from step {min([*bad, *nan])} on"
+    if good is None:
+        return f"{from_step}, and no checkpoint came before"
+    back = f'watchkeeper run rollback {run.slug} --to step-{good.step} --reason "..."'
+    return f"step-{good.step}, {from_step}: {back}"

@@ -35,7 +35,12 @@ from watchkeeper.projections.describe.table import reason
 from watchkeeper.projections.quoting import cut, one_line
 
 _EVENT = re.compile(r"\bevents? (\d+)(?: and (\d+))?")
+_CONDITION = re.compile(r" if \((\w+)\)$")
 _LINE_MAX = 240
+_SOURCE_MAX = 100
+
+RULES_PAGE = "docs/reference/rules.md"
+"""The page with a heading for each rule, whose anchor is the rule's id."""
 
 NOTABLE = (Action.ALERT, Action.NOTIFY)
 """Actions that only report a finding."""
@@ -298,33 +303,63 @@ def _caused(why: Why, history: Sequence[Event], event: Event) -> Why:
     return replace(why, because=because)
 
 
-def render_why(why: Why, zone: tzinfo = UTC, *, width: int = 110, rule: bool = False) -> str:
+def render_why(
+    why: Why,
+    zone: tzinfo = UTC,
+    *,
+    width: int = 110,
+    rule: bool = False,
+    steps: Sequence[str] = (),
+    last_good: str = "",
+) -> str:
     """Render an explanation for a person, without a final newline.
 
     Args:
         why: The explanation.
         zone: The zone of the shown times.
         width: Columns of the page.
-        rule: Show the full text of the rule.
+        rule: Show the full text of the rule and its source.
+        steps: The commands to run next, each with its purpose.
+        last_good: The newest checkpoint before bad numbers; empty without bad numbers.
     """
     at = why.at.astimezone(zone).strftime("%Y-%m-%d %H:%M %Z")
-    ruled = f"rule {why.rule}, " if why.rule else ""
-    lines = [f"{why.headline} ({at})    {ruled}event {why.event}", ""]
-    named = f"{why.rule} {why.title}; from the {why.rule_source}" if why.title else ""
-    parts: list[tuple[str, Sequence[str]]] = [
+    named = f"{why.rule} {why.title}, {RULES_PAGE}#{why.rule.lower()}" if why.title else why.rule
+    from_ = f"from the {why.rule_source}" if why.rule_source else ""
+    first: list[tuple[str, Sequence[str]]] = [
         ("because", (why.because,)),
-        ("rule", (named, why.rule_says if rule else "")),
+        ("question", (why.question,)),
+        ("last good", (last_good,)),
+    ]
+    details: list[tuple[str, Sequence[str]]] = [
         *((name, _claimed(claim)) for name, claim in (why.claims or {}).items()),
         ("evidence", () if why.claims else why.evidence),
         ("thoughts", why.thoughts),
-        ("sources", ("; ".join(why.sources),)),
-        ("question", (why.question,)),
+        ("rule", (named, *((why.rule_says, from_) if rule else ()))),
+        ("sources", (_folded(why.sources),)),
+        ("otherwise", [_as_condition(*one) for one in (why.otherwise or {}).items()]),
+        ("recorded", (f"event {why.event}{f', from check {why.check}' if why.check else ''}",)),
     ]
-    for name, texts in parts:
+    lines = [*textwrap.wrap(f"{why.headline} ({at})", width), ""]
+    for name, texts in first:
         lines += _block(name, [text for text in texts if text], width)
-    for words, facts in (why.otherwise or {}).items():
-        lines += _block("", [f"{words}  {', or '.join(facts)}"], width)
+    # A command is never wrapped, because it is meant to be copied.
+    lines += [f" {'next' if n == 0 else '':<10} {step}" for n, step in enumerate(steps)]
+    for name, texts in details:
+        lines += _block(name, [text for text in texts if text], width)
     return "\n".join(lines)
+
+
+def _folded(sources: Sequence[str]) -> str:
+    """Return the sources that had no fresh answer, and how many had one."""
+    other = [cut(line, _SOURCE_MAX) for line in sources if " fresh" not in line.partition(",")[0]]
+    fresh = f"{len(sources) - len(other)} of {len(sources)} fresh" if other else "all fresh"
+    return "; ".join([fresh, *other]) if sources else ""
+
+
+def _as_condition(words: str, facts: Sequence[str]) -> str:
+    """Return a counterfactual, such as `would have been verified (R15) if: a step had come`."""
+    condition = _CONDITION.sub(r" (\1) if", words)
+    return f"{condition}: {', or '.join(facts)}"
 
 
 def _claimed(claim: Claim) -> tuple[str, ...]:

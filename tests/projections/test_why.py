@@ -12,6 +12,7 @@ from tests.domain.rule_page import FINDING_ROWS
 from tests.domain.rule_tables import Row, open_it
 from tests.domain.samples import DRI, KEPT, contract, job, killed, listing, node_lost
 from tests.domain.stories import story
+from tests.domain.test_bad_numbers import lost_its_numbers
 from tests.domain.training import training
 from tests.every_row import every_row
 from tests.projections import tales
@@ -30,7 +31,7 @@ from watchkeeper.domain.values.basic import JobState
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.observation.sources import CapacityFacts
 from watchkeeper.projections.describe.launch import blocks_of
-from watchkeeper.projections.explained_event import to_explain
+from watchkeeper.projections.explained_event import last_good_words, to_explain
 from watchkeeper.projections.why import Why, explain, render_why
 
 QUARTER = timedelta(minutes=15)
@@ -62,12 +63,21 @@ def told_of_finding(row: Row) -> Why:
 
 
 def test_a_second_failure_in_one_window_is_explained_as_on_the_page_of_examples() -> None:
-    page = render_why(told(recorded(TALES["crash_loop"]())))
+    steps = ("watchkeeper ack r q-1  # look into it", "watchkeeper stop r")
+    page = render_why(told(recorded(TALES["crash_loop"]())), steps=steps)
     assert page.startswith("Not relaunched after i2: the DRI is asked (2026-11-18 19:31 UTC)")
-    assert "rule R2, event 28" in page
+    assert " rule       R2 the same failure again, docs/reference/rules.md#r2\n" in page
+    assert page.endswith("\n recorded   event 28, from check 25")
+    assert (
+        " next       watchkeeper ack r q-1  # look into it\n            watchkeeper stop r\n"
+        in page
+    )
+    order = ["because", "question", "next", "evidence", "rule", "sources", "otherwise", "recorded"]
+    places = [page.index(f"\n {name} ") for name in order]
+    assert places == sorted(places)
     assert "i1 and i2 ended at ~1107 and ~1108 with fingerprints 9333b5d7 and 9333b5d7" in page
     assert "event 27, 19:31:29 UTC: i2 failed: unknown" in page
-    assert "would have been relaunched if (R1)  no earlier instance had failed" in page
+    assert "would have been relaunched (R1) if: no earlier instance had failed" in page
     assert "q-1 to dri since 19:31 UTC" in page
 
 
@@ -304,3 +314,15 @@ def test_the_kill_is_explained_as_well_as_the_success() -> None:
     assert "the orchestrator says success" in success
     assert kill.startswith("Relaunched after i1 from step-1000")
     assert "ended by SIGKILL" in kill
+
+
+def test_bad_numbers_name_the_last_good_checkpoint_with_its_command() -> None:
+    run = lost_its_numbers().run
+    words = last_good_words(run)
+    assert words == (
+        "step-600, numbers are not finite from step 610 on: watchkeeper run rollback "
+        f'{run.slug} --to step-600 --reason "..."'
+    )
+    assert last_good_words(tales.trained().run) == ""
+    page = render_why(told(recorded(TALES["crash_loop"]())), last_good=words)
+    assert page.index(" last good  step-600") < page.index(" evidence ")

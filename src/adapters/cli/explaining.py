@@ -8,13 +8,16 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from watchkeeper import clock
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
-from watchkeeper.adapters.cli.options import home_option, say
-from watchkeeper.adapters.cli.reader import known_run, open_reader
+from watchkeeper.adapters.cli.options import home_option, say, screen_width
+from watchkeeper.adapters.cli.reader import ReadSession, known_run, open_reader
 from watchkeeper.adapters.load import load
 from watchkeeper.domain.rules.whatif.rejudging import rejudge
 from watchkeeper.domain.run.run import contract_of
-from watchkeeper.projections.explained_event import to_explain
+from watchkeeper.projections.explained_event import last_good_words, to_explain
+from watchkeeper.projections.status.fleet import Need, fleet
+from watchkeeper.projections.status.run_screen import commands
 from watchkeeper.projections.whatif import Changed, compared, render_whatif
 from watchkeeper.projections.why import Why, explain, render_why
 
@@ -43,8 +46,27 @@ def why(run: str, seq: int | None, rule: bool, home: Path, as_json: bool) -> Non
         first, *earlier = [explain(run, history, version) for version in asked]
         zone = ZoneInfo(contract_of(known).timezone)
         document = {"run": run, **_why_row(first), "earlier": [_why_row(one) for one in earlier]}
-        pages = [render_why(one, zone, rule=rule) for one in (first, *earlier)]
+        needs = needs_of(session, run)
+        asked_now = seq is None or any(
+            name in first.question.split() for name in known.questions.open
+        )
+        steps = commands([step for need in needs for step in need.do]) if asked_now else []
+        document |= {"next": [list(need.do) for need in needs] if asked_now else []}
+        if asked_now and not steps:
+            steps = [f"nothing is asked of you; now: watchkeeper status {run}"]
+        width = screen_width()
+        page = render_why(
+            first, zone, width=width, rule=rule, steps=steps, last_good=last_good_words(known)
+        )
+        pages = [page, *(render_why(one, zone, width=width, rule=rule) for one in earlier)]
         say(as_json, document, "\n\n".join(pages))
+
+
+def needs_of(session: ReadSession, run: str) -> tuple[Need, ...]:
+    """Return why a run needs someone now, as `status` shows it."""
+    rows = [row for row in session.ledger.store.status_rows() if row.run in (run, "")]
+    # Building the row instead would import statistics.
+    return next((view.needs for view in fleet(rows, clock.now()).runs), ())
 
 
 def _why_row(explained: Why) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.queries import health_words, is_unproven
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import TERMINAL, JobState, Reading, SourceState, is_buffered
-from watchkeeper.domain.values.check import Health, Progress, render_progress
+from watchkeeper.domain.values.check import Check, Health, Progress, render_progress
 from watchkeeper.domain.values.contract.contract import cadence_of
 from watchkeeper.domain.values.durations import render_duration
 from watchkeeper.projections.figures import elapsed, human, value
@@ -119,12 +119,12 @@ def numbers(facts: Facts, data: CheckRecorded) -> str:
     return ", ".join([*parts, f"newest checkpoint {newest}"] if newest else parts)
 
 
-def loss_of(data: CheckRecorded) -> str:
+def loss_of(data: Check) -> str:
     """Return the loss at a check; empty if no source shows one."""
     return next((value(data.metrics[name]) for name in _LOSS if name in data.metrics), "")
 
 
-def tokens_rate_of(data: CheckRecorded) -> str:
+def tokens_rate_of(data: Check) -> str:
     """Return the tokens per second at a check; empty if no source shows them."""
     return next((human(data.metrics[name]) for name in _THROUGHPUT if name in data.metrics), "")
 

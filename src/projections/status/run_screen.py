@@ -5,7 +5,7 @@ Standard library only: `status` must answer at once.
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from watchkeeper.projections.figures import count, elapsed, time_of
@@ -100,14 +100,18 @@ def reasons(
             subsequent_indent="      ",
             break_on_hyphens=False,  # Names have hyphens, and this also halves the time.
         )
-        # A command is never cut: it is meant to be copied, and a shell skips the comment.
-        longest = max(map(len, need.do), default=0)
-        lines += [
-            f"      -> {command:<{longest}}  # {_purpose(command)}".rstrip("# ")
-            for command in need.do
-        ]
+        lines += [f"      -> {command}" for command in commands(need.do)]
     more = len(needs[shown:]) if shown is not None else 0
     return [*lines, f"    ... {more} more (watchkeeper status RUN)"] if more else lines
+
+
+def commands(do: Sequence[str]) -> list[str]:
+    """Return commands with their purpose, as comments that a shell skips.
+
+    A command is never cut, because it is meant to be copied.
+    """
+    longest = max(map(len, do), default=0)
+    return [f"{one:<{longest}}  # {_purpose(one)}" if _purpose(one) else one for one in do]
 
 
 def _purpose(command: str) -> str:

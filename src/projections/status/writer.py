@@ -31,7 +31,7 @@ from watchkeeper.domain.run.queries import health_now
 from watchkeeper.domain.run.questions import Question
 from watchkeeper.domain.run.run import Run, Unreadable, end_asked, last_instance
 from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
-from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.run.watch import LastCheck
 from watchkeeper.domain.values.basic import Reading, SourceState, is_buffered
 from watchkeeper.domain.values.check import render_progress
 from watchkeeper.domain.values.contract.contract import (
@@ -171,7 +171,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
     if eta := expected_end(run):
         row["eta"] = [_iso(eta.at), _iso(eta.earliest), _iso_or_none(eta.latest) or ""]
     if check is not None:
-        _add_check(row, check.event)
+        _add_check(row, check)
     if failed := _failed(run):
         row["failed"] = cut(failed, _TEXT_MAX)
     if links := _links(run):
@@ -181,14 +181,14 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
     return with_operator(row, run)
 
 
-def _add_check(row: RunRow, check: CheckRecorded) -> None:
+def _add_check(row: RunRow, check: LastCheck) -> None:
     """Add the newest numbers and the newest error line."""
-    if loss := loss_of(check):
+    if loss := loss_of(check.event):
         row["loss"] = loss
-    if rate := tokens_rate_of(check):
+    if rate := tokens_rate_of(check.event):
         row["tokens_s"] = rate
-    if check.evidence:
-        row["error"] = cut(check.evidence[-1], _TEXT_MAX)
+    if check.event.evidence:
+        row["error"] = cut(check.event.evidence[-1], _TEXT_MAX)
 
 
 def _failed(run: Run) -> str:
