@@ -33,11 +33,11 @@ LINE_MAX = 300
 """Most characters kept of a log line."""
 
 LOSS_LINES_MAX = 64
-"""Newest output lines that are searched for losses to compare with the tracker's."""
+"""How many of the newest output lines are searched for losses. They are compared with the tracker's
+losses."""
 
 LOSS_TRIES_MAX = 8
-"""Most lines with a loss that are tried, because a check has 2 ms. A line may have no comparable
-loss."""
+"""How many lines with a loss are tried at most: a check has 2 ms for this."""
 
 BUSY_MAX = 160
 """Most characters kept of a line that names work without steps."""
@@ -55,12 +55,12 @@ _BUSY = re.compile(
     r"|Progress on:(?!train)\w+|\bevaluating\b",
     re.IGNORECASE,
 )
-"""Work without steps, in words that training loops print while they do it."""
+"""Words that training loops print during work without steps."""
 
 _NOT_WORK = re.compile(r"\b(?:error|failed|failure|traceback|timed? ?out|fatal)\b", re.IGNORECASE)
 
 _NOT_BEGUN = re.compile(r"\bProgress on:train\s+-/(?P<maximum>\d{1,15})(?=\s|$)")
-"""The bar that is printed before anything ran: it is no progress, and its maximum is exact."""
+"""The bar that is printed before the first step. It shows no progress, but an exact maximum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class LogTail:
 
     Attributes:
         digest: The first 16 hex digits of the SHA-256 of all lines.
-        progress: The newest progress, by a training bar without a label too.
-        labelled: The newest progress of a line whose own form shows that it is training's.
+        progress: The newest progress. Training bars without a label count too.
+        labelled: The newest progress in a line that surely belongs to training.
         rate: The steps per second in the line of `progress`.
         losses: The newest progress lines with a finite loss, newest first.
         loss_alone: The newest line that shows a training loss without a step; empty without one.
         maxima: The exact maxima of the newest progress line and of bars that have not begun.
-        busy: The newest line after the last training line that names work without steps.
+        busy: The newest line about work without steps, after the last training line.
         startup: How training began.
         links: The tracker runs that the lines name.
         claims: Possible causes of a failure.
@@ -107,7 +107,7 @@ def read_tail(past: Earlier, instance: str, seen: Observation) -> LogTail:
 
     Args:
         past: What the run's earlier checks showed.
-        instance: The name of the instance that is looked at.
+        instance: The name of the checked instance.
         seen: The observation.
     """
     lines = seen.log_lines
@@ -190,7 +190,7 @@ def _is_progress(shown: Line | None) -> bool:
 
 def _evidence(seen: Observation, *, alarms: bool) -> tuple[ForeignText, ...]:
     ended = seen.job is not None and seen.job.state in TERMINAL
-    # A plain word is looked for first: that skips a healthy tail at a hundredth of the cost.
+    # Searching plain words first skips a healthy tail at a hundredth of the cost.
     alarming = [line for line in seen.log_lines if _ALARMING.search(line)] if alarms else []
     # A job that ended without an error line shows its last lines instead.
     chosen = alarming or (list(seen.log_lines) if ended else [])

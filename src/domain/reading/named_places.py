@@ -1,4 +1,4 @@
-"""The machine, and the device on it, that the last lines of a log name."""
+"""Finds the machine or disk that the last lines of a log name."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from watchkeeper.domain.values.check import Check
 from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 NODES_MAX = 8
-"""Machines named with a failure."""
+"""How many machines a failure names."""
 
 BAD_NODE = re.compile(
     r"No accelerator found|FAILED_PRECONDITION|Device or resource busy|"
@@ -40,7 +40,7 @@ _FREE_SHARE_MIN = 0.10
 
 
 def nodes_of_end(check: Check) -> tuple[str, ...]:
-    """Return the machine of the first failed task; later failures are collateral."""
+    """Return the machine of the first failed task. Later failures are consequences."""
     failed = [one for one in _failed(check) if one.node]
     return (failed[0].node,) if failed else ()
 
@@ -48,8 +48,8 @@ def nodes_of_end(check: Check) -> tuple[str, ...]:
 def bad_nodes(check: Check, lines: Iterable[str]) -> tuple[str, ...]:
     """Return the machines with a bad TPU, in the order in which they are named.
 
-    A cluster's log names a machine by its address. The orchestrator uses the machine's name. These
-    lists cannot be matched, so only the longer list is used.
+    A cluster's log names a machine by its address. The orchestrator uses the machine's name. The
+    two lists cannot be matched, so only the longer list is used.
 
     Args:
         check: The check that saw the end, with the attempts of its tasks.

@@ -63,7 +63,7 @@ def bad_lines(
     known: Mapping[str, tuple[int, ...]],
     last: Measured | None,
 ) -> tuple[NotFinite, ...]:
-    """Return the NaN and infinite values in training lines that are not in the tracker.
+    """Return the NaN and infinite values that the output shows and the tracker lacks.
 
     A line without a step, as Hugging Face prints losses, belongs to the newest step above it.
 
@@ -138,8 +138,8 @@ def _trained_again(known: NotFinite, newest: int, reached: _Reached) -> bool:
     """Return whether training went back to before a step with a NaN or infinite value.
 
     A sentence may name a step that the run has not reached, because it may count differently. In
-    that case training went back only if it falls behind the run's own steps. The tracker may be
-    ahead of the output.
+    that case training went back only if its steps fall behind the run's known steps. The tracker
+    may be ahead of the output.
     """
     if known.first_step <= reached.best:
         return newest < known.first_step

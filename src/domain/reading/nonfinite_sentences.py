@@ -1,8 +1,8 @@
-"""Sentences in which a run itself says that its loss is NaN or infinite.
+"""Recognises log sentences which say that the loss is NaN or infinite.
 
-They are read narrowly, since the finding alerts. A sentence does not count if it is conditional,
-denied, quoted or about an evaluation. It does not count either if the loop recovers by itself, for
-example by skipping the step.
+The patterns are narrow, since the finding is an alert. A sentence does not count if it is
+conditional, denied, quoted or about an evaluation. It does not count either if the loop recovers by
+itself, for example by skipping the step.
 """
 
 import re
@@ -42,7 +42,7 @@ _MAY_STAND_BEFORE = frozenset(
 A part of a path, or a text that ends in a digit, is a name and not a word."""
 
 _STOPS_FOR = re.compile(_BY_WHAT + r"\b.{0,30} (?:because|since|as)(?: the| our)? $", re.IGNORECASE)
-"""Words for an end because of a NaN: they prove that one occurred."""
+"""Words for a stop because of a NaN. They prove that a NaN occurred."""
 
 _NOT_NOW = re.compile(
     r"(?<![\w/=.:-])(?:if|when(?:ever)?|where|whether|unless|until|once|after|as soon as|should"
@@ -65,8 +65,8 @@ _GOT_OVER = re.compile(
     r"|\bpatience\b|\bterminates\b|\b(?:stop\w*|exit\w*|terminat\w*|abort\w*)(?: is)? disabled",
     re.IGNORECASE,
 )
-"""What a loop prints if it goes on: the step is skipped, or float16's loss scale is lowered. Also
-words that occur only in settings."""
+"""Words of a loop that continues: it skips the step, or lowers float16's loss scale. Also words
+that occur only in settings."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _COMMENT = re.compile(r"\s*(?:#\s|//)")

@@ -1,4 +1,4 @@
-"""What a check keeps of the further sources: only what the rules read."""
+"""Shortens the optional sources of an observation to what the rules read."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -40,8 +40,8 @@ UNMET_LINE_MAX = 200
 """Characters kept of a demand that only the wait's reason names."""
 
 BURST = timedelta(minutes=10)
-"""Attempts that failed within this time of the newest failure belong to it; the first is the
-cause."""
+"""Attempts that failed within this time before the newest failure belong to it. The first of them
+is the cause."""
 
 _FAILED = frozenset(
     {
@@ -62,7 +62,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def source_summaries(
     check: Check, past: Earlier, seen: Observation, tail: LogTail
 ) -> dict[str, object]:
-    """Return what a check keeps of attempts, capacity, nodes, hosts, gauges and other jobs.
+    """Return a check's summary of attempts, capacity, nodes, hosts, gauges and other jobs.
 
     Args:
         check: The check without them.
@@ -72,7 +72,7 @@ def source_summaries(
     """
     fresh = {r.source for r in check.readings if r.state is SourceState.FRESH}
     asked = {reading.source for reading in check.readings}
-    # A source without a reading of its own came with the orchestrator's answer.
+    # A source without a reading is part of the orchestrator's answer.
     unasked = {name for name in ("attempts", "cluster", "hosts", "telemetry") if name not in asked}
     usable = fresh | unasked
     attempts = seen.attempts if "attempts" in usable else ()
@@ -122,7 +122,7 @@ def _ended(attempt: AttemptFacts) -> datetime:
 def _capacity(
     reported: CapacityFacts | None, attempts: tuple[AttemptFacts, ...]
 ) -> CapacityFacts | None:
-    """Return wanted and granted capacity; waiting tasks show it if no source does."""
+    """Return the wanted and granted capacity, from waiting tasks if no source reports it."""
     newest = {one.task: one for one in sorted(attempts, key=lambda one: one.attempt)}
     pending = [one for one in newest.values() if one.state is AttemptState.PENDING]
     if reported is None and not pending:
@@ -143,7 +143,7 @@ def _capacity(
 
 def _nodes(nodes: tuple[NodeFacts, ...]) -> tuple[NodeFacts, ...]:
     gone = [one for one in nodes if one.alive is False]
-    # The ones that went last are the ones that matter.
+    # The machines that were lost last are the important ones.
     gone.sort(key=lambda one: (one.since is None, one.since or _EPOCH), reverse=True)
     return tuple(one.model_copy(update={"reason": one.reason[:300]}) for one in gone[:NODES_MAX])
 

@@ -1,7 +1,7 @@
-"""The clock of each source: the newest time in its own answer.
+"""Finds the newest time in a source's own answer.
 
-It shows only how old the answer is. A time of the check itself, or of the machine that asks, is
-never used for it.
+The time shows how old the answer is. The time of the check, or of the querying machine, is never
+used.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Finds the file and line of a Python error in a traceback.
 
-A fix can then name both.
+A proposed fix names both.
 """
 
 import re
@@ -65,7 +65,7 @@ def raised_in(lines: Iterable[str]) -> Raised | None:
 def traceback_ends(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the last line of each traceback; empty for an incomplete one.
 
-    This is strict, since a relaunch may rest on it. A header after unknown words counts as an
+    The test is strict, since a relaunch may depend on it. A header after unknown words counts as an
     incomplete traceback, as does a tail that begins inside one. Any line after the frames ends
     them, error or not. Lines of several workers may be mixed.
 

@@ -68,7 +68,7 @@ def parse_tracker_links(lines: Iterable[str]) -> tuple[TrackerLink, ...]:
 
 
 def merged_link(before: TrackerLink, after: TrackerLink) -> TrackerLink:
-    """Complete what is known of one tracker run by what a later line says of it."""
+    """Return the facts of one tracker run, completed from a later line."""
     return TrackerLink(
         tracker_id=before.tracker_id,
         display_name=after.display_name or before.display_name,
@@ -83,7 +83,7 @@ def merged_link(before: TrackerLink, after: TrackerLink) -> TrackerLink:
 def merged_links(
     before: Iterable[TrackerLink], after: Iterable[TrackerLink]
 ) -> tuple[TrackerLink, ...]:
-    """Add what a newer tail of the output names; what has left the tail stays true."""
+    """Return the known tracker runs with those of a newer tail. Earlier ones stay known."""
     found = {link.tracker_id: link for link in before}
     for link in after:
         known = found.get(link.tracker_id)

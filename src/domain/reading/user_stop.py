@@ -1,4 +1,4 @@
-"""Signs that a person stopped a job without a recorded request.
+"""Finds signs that a person stopped a job without a recorded request.
 
 The signs are sometimes wrong, so their only effect is a question to the DRI before a relaunch
 (R14). Without a sign, an end without a recorded request is a failure like any other.

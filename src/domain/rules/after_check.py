@@ -1,7 +1,7 @@
 """The events that follow from a check: findings, ends, causes and decisions.
 
-Everything here reads the recorded check and the run, never the observation. So decisions can be
-replayed from events alone, even after all evidence files are deleted.
+These functions read the recorded check and the run, never the observation. So decisions can be
+replayed from events alone.
 """
 
 from typing import TypeGuard
@@ -99,13 +99,14 @@ def events_after_check(
 
     Args:
         run: The run with the check folded in.
-        instance: The instance that was looked at, as it was before the check.
+        instance: The checked instance, in its state before the check.
         check: The check.
         command: For the time and the actor.
-        answers: The detectors' answers at the check, if they ran before it was folded in; none if a
-            recorded check is judged again.
+        answers: The detectors' answers if they already ran at this check; `None` if a recorded
+            check is judged again.
     """
-    # An act ends after the events that it explains: an end in its window still belongs to it.
+    # A planned act ends after the events that it explains. So an end in its window still belongs to
+    # it.
     return [*_verdict(run, instance, check, command, answers), *acts_over(run, command.now)]
 
 
@@ -156,7 +157,7 @@ def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
     runs.
     """
     lost = job.state in UNACCOUNTABLE
-    # The human knew that the job was lost; a stop of a running job consents to less.
+    # The human knew that the job was lost. A stop of a running job is a weaker consent.
     return lost and run.operator.given_up == check.instance
 
 
@@ -224,10 +225,10 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     ended_at = job.ended_at or command.now
     wrong = _wrong_numbers(run, check, command)
     found = attempt_claims(classify(job, check), check, job)
-    if run.instances[-1].step_best is None:  # It trained, so it had machines.
+    if run.instances[-1].step_best is None:  # An instance that trained had its machines.
         found = cause_by_demand(found, check, job)
     found = cause_from_other_sources(found, check, cause_by_witnesses(run, ended_at))
-    # A short instance may never have been checked while alive.
+    # A short instance may have ended before its first check.
     events += identity_changes_at(run, check, command.now)
     evidence = (*found.evidence, *(text for rule, text in wrong if rule in NUMBERS_WRONG))
     bad = found.cause == "tpu_bad_node"
@@ -341,7 +342,7 @@ def _decide(
 
 
 def _as_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
-    """Return what follows from a person's request at an end; `None` without a request.
+    """Return the events that a person's request causes at an end; `None` without a request.
 
     A relaunch at the final step could only train beyond it, so the end is verified instead.
     """

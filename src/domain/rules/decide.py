@@ -1,6 +1,6 @@
 """Decides which events a command causes, or which rule refuses it.
 
-The functions are pure: the command carries the time.
+All functions are pure. The command carries the time.
 """
 
 from typing import assert_never

@@ -1,6 +1,6 @@
 """The table of commands by phase: which are accepted and which are refused.
 
-It has one answer for every pair of command and phase.
+The table has one answer for every pair of command and phase.
 """
 
 from collections.abc import Mapping
@@ -208,7 +208,7 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
 }
 
 REFUSALS: Mapping[type[RunCommand], Mapping[type[Phase], Refusal]] = MappingProxyType(_REFUSALS)
-"""Refusals by phase alone. An absent pair is accepted, and its handler decides further."""
+"""Refusals by phase. A pair that is not listed is accepted, and its handler decides."""
 
 
 def refusal_of(command: type[RunCommand], phase: type[Phase]) -> Refusal | None:

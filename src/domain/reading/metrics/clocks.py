@@ -1,6 +1,7 @@
-"""The clocks of a run: what each shows since the previous check.
+"""What each clock of a run shows since the previous check.
 
-Steps are the clock. A heartbeat proves that a process lives, not that it trains.
+A clock is a source that shows training steps. A heartbeat is no clock: it proves that a process
+lives, not that it trains.
 """
 
 import hashlib
@@ -19,10 +20,10 @@ from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Witn
 from watchkeeper.domain.values.observation.observation import Observation
 
 STEP_CLOCKS = ("logs", "tracker", "checkpoints", "telemetry")
-"""The witnesses that show steps; `output` only shows that something is printed."""
+"""The clocks that show steps. `output` only shows that the job prints something."""
 
 TELEMETRY_GONE = timedelta(minutes=10)
-"""Gauges older than this do not show the present; practice calls telemetry gone after 600 s."""
+"""Older gauges count as outdated. Operating practice also uses 600 s."""
 
 NOTHING_LOGGED = "nothing logged since the launch"
 """The reason for a stale tracker that answered, but shows only what an older instance logged."""
@@ -50,7 +51,7 @@ _SAVING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """What one clock shows at a check; `why` is set if it gives no answer."""
+    """The value of one clock at a check. `why` is set if the clock gives no answer."""
 
     step: Step | None = None
     uncertainty: int = 0
@@ -60,17 +61,17 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class BeforeCheck:
-    """What was known of an instance before a check.
+    """What earlier checks showed of an instance.
 
     Attributes:
-        liveness: Of the previous check; empty for the first check of an instance.
-        rate: Steps per second, if known: measured by the watch, or else printed with the steps.
+        liveness: The result of the previous check; empty at the instance's first check.
+        rate: Steps per second: measured by the watch, or else as printed by the job.
         start: The step that the instance starts from.
         had: The highest step that earlier instances showed; `None` for the first.
         best: The highest step that this instance showed so far.
         began: When it was launched.
         now: The time of the check.
-        tail: What the tail of its output says.
+        tail: The facts read from the tail of its output.
     """
 
     liveness: Liveness
@@ -84,7 +85,7 @@ class BeforeCheck:
 
 
 def before_check(past: Earlier, instance: Instance, tail: LogTail, now: datetime) -> BeforeCheck:
-    """Collect what is known of an instance, apart from its clocks at a check."""
+    """Return what is known of an instance before a check reads its clocks."""
     last = past.last
     same = last is not None and last.instance == instance.plan.instance
     known = Liveness()
@@ -95,7 +96,7 @@ def before_check(past: Earlier, instance: Instance, tail: LogTail, now: datetime
     earlier = [i.step_best for i in past.instances[:-1] if i.step_best is not None]
     start = instance.plan.resume_step or 0
     had = max(earlier, default=None)
-    # At the first check no movement was seen yet. Without a pace a rounded bar could not be judged.
+    # The first check has seen no movement yet. The printed pace is needed to judge a rounded bar.
     rate = known.rate if known.rate is not None else tail.rate
     return BeforeCheck(known, rate, start, had, instance.step_best, instance.launched_at, now, tail)
 
@@ -123,15 +124,15 @@ def witnesses_of(before: BeforeCheck, check: Check, seen: Observation) -> tuple[
 def tracker_lag_s(
     before: BeforeCheck, witnesses: tuple[Witness, ...], passed: timedelta, *, asked: bool
 ) -> float:
-    """Return for how many seconds the tracker has missed new steps; see `Liveness`.
+    """Return how many seconds the tracker lags behind; see `Liveness.unseen_s`.
 
-    Steps that the tracker already shows do not count: a resumed run only catches up there.
+    Steps that the tracker already shows do not count: a resumed run repeats them.
 
     Args:
         before: What was known.
         witnesses: What the clocks show.
-        passed: Seconds since the previous check, as far as they count.
-        asked: Whether the tracker was asked at all.
+        passed: The counted time since the previous check.
+        asked: Whether the tracker was queried.
     """
     tracker = next(one for one in witnesses if one.name == "tracker")
     if tracker.moves is Moves.MOVED:
@@ -152,7 +153,7 @@ def is_saved(before: BeforeCheck, check: Check, line: str) -> bool:
     # A line without a step is about the newest checkpoint.
     named = int(found["step"]) if found["step"] else before.best
     newest = max(check.checkpoints_complete, default=-1)
-    # In catch-up the complete checkpoint may be an earlier instance's, which is rewritten.
+    # During catch-up the complete checkpoint may be from an earlier instance. It is written again.
     return named is not None and named > (before.had or -1) and newest >= named
 
 
@@ -165,11 +166,12 @@ def shows_earlier_instance(
 
     Args:
         past: What the run's earlier checks showed.
-        instance: The instance that is looked at.
-        step: What the tracker shows.
-        logged: What the instance's own output shows.
-        ended: The instance is over. The tracker's step then counts as where it failed, unless
-            something contradicts it: a human has to see a second failure at the same step.
+        instance: The checked instance.
+        step: The step that the tracker shows.
+        logged: The step in the instance's own output.
+        ended: Whether the instance is over. The tracker's step then counts as the place of the
+            failure, unless another source contradicts it. So a human sees a second failure at the
+            same step.
     """
     earlier = [i.step_best for i in past.instances[:-1] if i.step_best is not None]
     had = max(earlier, default=None)
@@ -182,7 +184,7 @@ def shows_earlier_instance(
     if logged is None:
         return same_step and not ended
     if same and was is not None and was.step is not None:
-        # If the tracker is seen to move among these steps, it logs them again.
+        # A tracker that moves among these steps logs them again.
         return same_step
     return step > logged.step + logged.uncertainty
 
@@ -201,10 +203,10 @@ def steps_per_second(before: BeforeCheck, witnesses: tuple[Witness, ...]) -> flo
         if not moved or was is None or now.step is None or was.step is None or was.since is None:
             continue
         gained, seconds = now.step - was.step, (before.now - was.since).total_seconds()
-        # Both ends of a rounded bar may be off, so only a clear distance gives a pace.
+        # Both ends of a rounded bar are imprecise, so only a large distance gives a pace.
         if gained > 2 * (now.uncertainty + was.uncertainty) and seconds > 0:
             rates.append(significant(gained / seconds))
-    # Checkpoints come late and in jumps: the first clocks are the finer ones.
+    # The first clocks are more precise. Checkpoints come late and in jumps.
     return rates[0] if rates else before.liveness.rate
 
 
@@ -230,7 +232,7 @@ def _witness(
         since=before.now,
     )
     if was is None or was.since is None:
-        # The first sight proves movement only if it is beyond the start and all earlier steps.
+        # The first value proves movement only if it is beyond the start and all earlier steps.
         floor = max(before.start, before.had or 0, before.best or 0)
         beyond = shown.step is not None and shown.step - shown.uncertainty > floor
         if beyond and name != "output":
@@ -321,10 +323,10 @@ def _tracker(before: BeforeCheck, seen: Observation, reading: Reading | None) ->
 
 
 def _caught_up_by(before: BeforeCheck) -> datetime:
-    """Return until when a tracker may be silent while its known steps are repeated."""
+    """Return until when a tracker may be silent while training repeats known steps."""
     began = before.liveness.phase_since or before.began or before.now
     if before.rate is None or before.had is None:
-        # Without a pace nothing can be expected; a day is longer than any catch-up.
+        # Without a pace the duration is unknown. A day is longer than any catch-up.
         return began + timedelta(days=1)
     steps = max(before.had - before.start, 0)
     return began + timedelta(seconds=CATCH_UP_SLACK * steps / before.rate + 3600)

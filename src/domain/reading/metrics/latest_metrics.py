@@ -15,7 +15,7 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import TrainingPhase
 
 METRICS_MAX = 16
-"""The most metrics in a check; the others are only in the observation."""
+"""How many metrics a check keeps. The observation holds the others."""
 
 _PHASES_BEFORE_TRAINING = (TrainingPhase.NOT_STARTED, TrainingPhase.INITIALISING)
 """Phases before training, in which a gauge still has its initial value."""
@@ -31,10 +31,10 @@ _MACHINE_WORDS = re.compile(
 def current_tracker_facts(
     past: Earlier, instance: Instance, tracker: TrackerFacts | None
 ) -> TrackerFacts | None:
-    """Return the tracker's facts, unless they still show an earlier instance's end.
+    """Return the tracker's facts if they belong to the current instance.
 
-    Some trackers accept no step twice. They show the old end until the instance passes that step,
-    which takes long after a rollback.
+    Some trackers accept each step once. They show the end of the earlier instance until training
+    passes that step, which takes long after a rollback.
     """
     ended_at = {one.step_best for one in past.instances if one.plan != instance.plan}
     left_over = tracker is not None and tracker.step is not None and tracker.step in ended_at
@@ -59,7 +59,7 @@ def latest_metrics(
     known = recognise(tuple(shown), stated)
     named = recognise(tuple(name for name in gauges if not _MACHINE_WORDS.search(name)), stated)
     wanted = {name for role, name in named.items() if role not in known}
-    # With a loss scale, a gradient norm may overflow, so the detectors need it.
+    # The detectors need the loss scale: with it a gradient norm may overflow.
     wanted.update(name for name in gauges if is_loss_scale(name))
     return {**{name: gauges[name] for name in sorted(wanted)}, **shown}
 

@@ -48,8 +48,8 @@ from watchkeeper.domain.values.observation.measured import (
 from watchkeeper.domain.values.observation.observation import Observation
 
 SHIFT_MIN = 0.05
-"""Rise of the loss below which no shift is reported, even if the loss is very steady; from
-practice."""
+"""A smaller rise of the loss is not reported as a shift, even if the loss is very steady. From
+operating practice."""
 
 SKIPPED_WINDOW = timedelta(minutes=15)
 """Practice counts skipped optimizer steps over 15 min."""
@@ -57,13 +57,13 @@ SKIPPED_WINDOW = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class EarlierChecks:
-    """What earlier checks know.
+    """The results of earlier checks.
 
     Attributes:
         own: The checks of the newest stretch of training, oldest first.
-        segment: How often the instance stepped back before it.
-        last: The newest measure of the stretch; `None` for its first check.
-        all: The run's checks that measured something, oldest first.
+        segment: How often the instance had stepped back before this stretch.
+        last: The newest measurement of the stretch; `None` at its first check.
+        all: All checks of the run with measurements, oldest first.
     """
 
     own: tuple[PastCheck, ...]
@@ -107,7 +107,7 @@ def measure(
         mark = max(mark or 0, before.last.high_water)
     newest = int(steps[-1]) if steps.size else None
     step = newest if newest is not None else _shown_step(instance, tail)
-    # If nothing is logged above the mark yet, the steps below it are trained again.
+    # Training repeats known steps until it logs a step above the mark.
     catching = mark is not None and (step is None or step < mark)
     warm_from = _first_step(past) + warmup_of(contract, instance.config)
     new_from = before.last.last_step + 1 if before.last and before.last.last_step is not None else 0
@@ -165,14 +165,14 @@ def _series(
 def _placed(
     tracker: TrackerFacts | None, progress: Progress | None, newest: Mapping[str, float]
 ) -> tuple[int | None, Mapping[str, float]]:
-    """Return the newest values and their step: the tracker's, or else the check's."""
+    """Return the newest values and their step, from the tracker or else from the check."""
     if tracker is not None and tracker.step is not None:
         return tracker.step, newest
     return (progress.step if progress is not None and newest else None), newest
 
 
 def _compares(past: Earlier, instance: Instance) -> bool:
-    """Return whether a resume still has to be compared with earlier logged values."""
+    """Return whether the losses after a resume still have to be compared."""
     if len(past.instances) < 2 and instance.plan.resume_step is None:
         return False
     last = past.checks[-1] if past.checks else None
@@ -198,7 +198,7 @@ def _before(past: Earlier, instance: Instance, newest: int | None, turns: int) -
 
 
 def _shown_step(instance: Instance, tail: LogTail) -> int | None:
-    """Return the newest step in the output that this instance itself logged."""
+    """Return the newest step that this instance printed."""
     own = instance.plan.resume_step or 0
     return tail.progress.step if tail.progress is not None and tail.progress.step >= own else None
 
@@ -220,7 +220,7 @@ def _stride(series: Series) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Pick:
-    """The points for a level: only those after warm-up and catch-up count."""
+    """The points of a level: only points after warm-up and catch-up."""
 
     series: Series
     judged_from: int
@@ -252,7 +252,7 @@ def _level(pick: _Pick, role: str, rise: LevelRule) -> Level | None:
 
 
 def _level_before(pick: _Pick, role: str, name: str) -> Level | None:
-    """Return the newest check's expectation for a metric; a resume continues from it."""
+    """Return the expected value of a metric at the newest check. A resume continues from it."""
     for one in reversed(pick.before.all):
         level = one.levels.get(role)
         if level is not None and level.metric == name:
@@ -306,7 +306,7 @@ def _not_finite(series: Series, new_from: int) -> tuple[NotFinite, ...]:
 
 
 def _counted_on(series: Series, last: Measured | None) -> tuple[NotFinite, ...]:
-    """Return an ongoing NaN or infinite printed loss that has left the output's tail."""
+    """Return a NaN or infinite loss whose line has left the output's tail."""
     column = series.columns.get("loss")
     if series.source == "history" or "loss" in series.bad or last is None or column is None:
         return ()
@@ -329,7 +329,7 @@ def _skipped(series: Series, seen: Observation) -> int | None:
     if column is not None:
         values = column[np.isfinite(column)]
         rises = np.diff(column[begin:][np.isfinite(column[begin:])])
-        # A running total only rises. Any other value is the number of steps skipped at its step.
+        # A running total only rises. Another value is the number of skipped steps at its step.
         total = values.size > 1 and bool((np.diff(values) >= 0).all()) and float(values[-1]) > 1
         recent = column[begin:]
         count = int(rises.sum()) if total else int(recent[np.isfinite(recent)].sum())
@@ -341,7 +341,7 @@ def _skipped(series: Series, seen: Observation) -> int | None:
 
 
 def _samples(series: Series, new_from: int) -> tuple[tuple[int, float], ...]:
-    """Return losses at steps that every check samples: multiples of a power of two."""
+    """Return losses at multiples of a power of two, so that all checks sample alike."""
     column = series.columns.get("loss")
     if column is None:
         return ()

@@ -18,10 +18,9 @@ def nonfinite_latest(
     progress: Progress | None,
     series: Series | None,
 ) -> tuple[NotFinite, ...]:
-    """Return which newest values are NaN or infinite, if no series shows it.
+    """Return the newest values that are NaN or infinite and in no series.
 
-    A value that was not finite at the previous check still counts until enough later values are
-    finite. Nothing else is remembered of a value without a step.
+    A NaN or infinite value of the previous check counts until enough later values are finite.
 
     Args:
         past: What the run's earlier checks showed.
@@ -59,7 +58,7 @@ def _again(known: NotFinite | None, name: str, step: int) -> NotFinite:
 
 
 def _before(past: Earlier, instance: Instance) -> dict[str, NotFinite]:
-    """Return what was not finite at this instance's previous check, by metric name."""
+    """Return the NaN and infinite values of this instance's previous check, by metric name."""
     last = past.last
     if last is None or last.instance != instance.plan.instance:
         return {}

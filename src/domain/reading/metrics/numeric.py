@@ -21,25 +21,25 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 LEVEL_POINTS_MAX = 1_024
-"""Newest points on which a loss is judged; other metrics are judged on half as many."""
+"""How many newest points judge a loss. Other metrics use half as many."""
 
 LEVEL_POINTS_MIN = 20
 """A metric with fewer points has no expected value, as in operating practice."""
 
 NOISE_GUARD = 3.0
-"""Robust deviations of the metric's noise beyond which a value counts. A loss near zero always
+"""A value counts if it exceeds the noise by this many robust deviations. A loss near zero always
 swings by half of its value."""
 
 GROWTH = 0.001 / 16
-"""Share by which the expected value may rise with each point. A cosine restart rises faster and by
-a fraction. To show a slow divergence, values are compared with the best, not with yesterday's."""
+"""Share by which the expected value may rise with each point. It is small: a slow divergence must
+not become the new normal. A cosine restart rises faster."""
 
 TO_DEVIATION = 1.4826
 """Factor from median absolute deviation to standard deviation, for a normal distribution."""
 
 
 def float_array(values: Sequence[float]) -> Floats:
-    """Return numbers as a read-only array, twice as fast as NumPy does."""
+    """Return floats as a read-only array; twice as fast as NumPy's own constructor."""
     return np.frombuffer(_layout(len(values), "d").pack(*values))
 
 
@@ -54,7 +54,7 @@ def _layout(size: int, kind: str) -> Struct:
 
 
 def upper_median(values: Floats) -> float:
-    """Return the upper of the two middle values; slow samples in half a window do not move it."""
+    """Return the upper of the two middle values. Slow samples in half a window do not change it."""
     half = values.size // 2
     return float(_parted(values, half)[half])
 
@@ -69,14 +69,14 @@ def median_of(values: Floats) -> float:
 
 
 def _parted(values: Floats, places: int | tuple[int, int]) -> Floats:
-    """Return the same as `np.partition`, without its checks, which are slow for few values."""
+    """Return the same as `np.partition`, without its slow argument checks."""
     copy = values.copy()
     copy.partition(places, axis=-1)
     return copy
 
 
 def _smoothed(values: Floats) -> Floats:
-    """Return medians of three neighbours: one outlier does not divide a stretch."""
+    """Return medians of three neighbours, so that one outlier does not divide a stretch."""
     if values.size < 3:
         return values
     a, b, c = values[:-2], values[1:-1], values[2:]
@@ -85,7 +85,7 @@ def _smoothed(values: Floats) -> Floats:
 
 
 def _scales(points: int) -> tuple[int, int]:
-    """Return the points in a chunk, and in the window before it that gives the expected value."""
+    """Return the number of points in a chunk, and in the window before it."""
     return (16, 128) if points >= 256 else (8, 64) if points >= 128 else (4, 16)
 
 
@@ -94,8 +94,8 @@ class LevelRule:
     """How a level is judged.
 
     Attributes:
-        share: A value counts if it is above the expected value by this share.
-        falls: A fall is bad: `share` then means below the expected value.
+        share: How far above the expected value a value must be, as a share.
+        falls: Whether a fall is bad. `share` then means below the expected value.
         most: A value above this limit always counts.
     """
 
@@ -118,7 +118,7 @@ def level_of(
         steps: Steps of the points, ascending.
         values: The metric, finite; as long as `steps`.
         rise: How the level is judged.
-        new_from: Points from this step on were not seen by an earlier check.
+        new_from: The first step that no earlier check saw.
         before: The level at the previous check, of the same stretch of training.
 
     Returns:
@@ -148,7 +148,7 @@ def level_of(
     smooth = _smoothed(seen)
     beyond = smooth > np.repeat(bound, chunk)[:size]
     stretch, last, tail = 0, 0, 0
-    # Nearly all checks of nearly all metrics end here.
+    # The normal case: nearly every check of a metric ends here.
     if beyond.any():
         stretch, last = _longest(beyond, new_index)
         tail = size - 1 - int(np.flatnonzero(~beyond)[-1]) if not beyond.all() else size
@@ -234,7 +234,7 @@ def _expected(
         rise: How the level is judged.
         noise: The metric's own noise, as a standard deviation.
         before: The expected value at the previous check.
-        frozen: The newest points of the previous check were beyond the limit.
+        frozen: Whether the newest points of the previous check were beyond the limit.
     """
     held = medians[0]
     beyond = False
@@ -270,7 +270,8 @@ def _longest(beyond: Flags, new_index: int) -> tuple[int, int]:
 
 
 SHIFT_NEW_S, SHIFT_OLD_S, SHIFT_LOOKS_S = 300.0, 3_600.0, 75.0
-"""Operating practice compares 5 min with the 55 min before, about once a minute."""
+"""Lengths in seconds. Operating practice compares 5 min with the 55 min before, about once a
+minute."""
 
 SHIFT_LOOKS_MAX = 12
 """Maximum number of comparisons at one check: they span a quarter of an hour."""
@@ -300,7 +301,7 @@ def shift_of(
         times: Seconds, ascending.
         values: The loss, finite; as long as `times`.
         rule: How large a shift must be.
-        since: An earlier check has compared the windows that ended before this time.
+        since: The time up to which an earlier check has compared the windows.
         before: The shift at the previous check.
 
     Returns:
@@ -345,7 +346,7 @@ def _shift_at(
     # The median replaces the mean. One minute of the shift in the older window would move a mean
     # and hide the shift.
     mean, lowest = median_of(old), float(new.min())
-    # An occasional swing, as after a learning rate restart, shows only in the standard deviation.
+    # Only the standard deviation shows an occasional swing, such as after a learning rate restart.
     deviation = max(TO_DEVIATION * median_of(np.abs(old - mean)), float(old.std()) / 2)
     limit = mean + max(rule.rise_min, rule.sigma * deviation)
     return Shift(
@@ -361,7 +362,7 @@ def _shift_at(
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Upper medians of a pace by cadence, newest first; `None` if a cadence has too few points."""
+    """Upper medians of a pace by cadence, newest first; `None` stands for too few points."""
 
     values: tuple[float | None, ...]
 

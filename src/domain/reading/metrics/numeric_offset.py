@@ -1,6 +1,6 @@
 """The offset of a loss after a resume.
 
-It is measured against the same steps before, or against the trend before.
+It is measured against the same steps before the resume, or else against the trend before it.
 """
 
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ def offset_by_steps(before: Floats, after: Floats, planned: float) -> Offset:
 
 
 MEMORY_MAX = 0.95
-"""Correlation of neighbours that is believed at most."""
+"""Upper limit for the measured correlation of neighbours."""
 
 
 def _memory(rest: Floats) -> float:
-    """Return by how much correlation of neighbours raises the variance of a mean."""
+    """Return the factor by which correlated neighbours raise the variance of a mean."""
     if rest.size < 3:
         return 1.0
     spread = float((rest * rest).sum())
@@ -42,13 +42,13 @@ def _memory(rest: Floats) -> float:
 
 
 TREND_DOUBT = 0.25
-"""Share of a trend's own contribution that is uncertain: a loss does not stay on a line."""
+"""The uncertain share of a trend's contribution: a loss does not stay on a line."""
 
 
 def offset_by_trend(
     before_steps: Ints, before: Floats, after_steps: Ints, after: Floats, planned: float
 ) -> Offset:
-    """Compare the losses after a resume with the trend of those before it.
+    """Compare the losses after a resume with the trend before it.
 
     Losses fall about evenly with the logarithm of the step. The trend has a slope only if it is
     clear against the noise, since a random slope must not be extrapolated.
@@ -63,7 +63,7 @@ def offset_by_trend(
     far = float(np.log(after_steps + 1.0).mean() - logged.mean())
     doubt = TREND_DOUBT * abs(slope)
     if abs(slope) < 3 * slope_error:
-        # It is not believed, and not ruled out either.
+        # The trend is neither used nor ruled out.
         doubt, slope = abs(slope), 0.0
     expected = float(before.mean()) + slope * far + planned
     # Neighbours that resemble each other count for fewer points than there are.

@@ -19,15 +19,15 @@ from watchkeeper.domain.values.observation.observation import Observation
 
 
 def comparable_since(past: Earlier, name: str) -> datetime | None:
-    """Return since when the run has had the hardware and the batch of an instance.
+    """Return since when the run has used an instance's hardware and batch.
 
     Args:
         past: With all instances of the run.
         name: Of the instance.
 
     Returns:
-        The launch of the oldest instance that is alike, with all those between; none where none
-        before it differs.
+        The launch of the oldest instance such that it and all later ones are alike; `None` if no
+        earlier instance differs.
     """
     names = [one.plan.instance for one in past.instances]
     place = names.index(name) if name in names else len(names) - 1
@@ -39,9 +39,9 @@ def comparable_since(past: Earlier, name: str) -> datetime | None:
 
 
 def _is_alike(before: Instance, after: Instance) -> bool:
-    """Say whether two instances have the same machines and the same batch, by what is recorded."""
+    """Return whether the recorded machines and batch of two instances are the same."""
     if before.plan.base_command != after.plan.base_command:
-        return False  # Its arguments may name either.
+        return False  # The arguments may name the machines or the batch.
     was, now = before.contract, after.contract
     if was is not None and now is not None and was is not now:
         machines = {"type", "topology", "count"}
@@ -52,12 +52,12 @@ def _is_alike(before: Instance, after: Instance) -> bool:
         if was.model.sequence_length != now.model.sequence_length:
             return False
     if not before.config or not after.config:
-        return True  # What was not read differs no more than what the contract says.
+        return True  # Without a configuration only the contracts are compared.
     return _batch(before.config) == _batch(after.config)
 
 
 def _batch(config: Mapping[str, str]) -> dict[str, str]:
-    """Return what a configuration says of the batch."""
+    """Return the batch settings of a configuration."""
     words = ("batch", "gradient_accum", "seq")
     return {name: value for name, value in config.items() if any(w in name.lower() for w in words)}
 
@@ -66,7 +66,7 @@ PACES_SHOWN = 8
 """Cadences whose pace a check records."""
 
 BASELINE_FALL = 0.002
-"""Share by which a pace's baseline may fall per cadence. The baseline comes from the best hours."""
+"""Share by which a pace's baseline may fall with each cadence. The best hours give the baseline."""
 
 
 def pace_of(
@@ -102,12 +102,12 @@ def pace_of(
     bins = bins_of(series.pace_times[known], values[known], now, cadence_s).values
     last = _pace_before(past, name, alike)
     baseline, count = _baseline(bins, limits, last, now, cadence_s)
-    # The rounded pace is recorded, so the rules can count again from the record.
+    # A check records the rounded pace, so that the rules can count again later.
     baseline = significant(baseline) if baseline is not None else None
     low = 0 if baseline is None else low_and_ended(bins, (1 - limits.throughput_drop) * baseline)[0]
     h4_open = "H4" in past.open_rules
     if series.times is None and "throughput" not in series.names and not low and not h4_open:
-        # Steps from check to check are recorded anyway. They give a pace again once one is low.
+        # The steps of checks are recorded anyway. They give a pace only once it is low.
         return None
     return Pace(
         metric=name,
@@ -143,7 +143,7 @@ def _baseline(
         return own, len(pool)
     pace, at = last
     assert pace.baseline is not None, "only such a pace is taken from an earlier check"
-    # The machines have reached their best pace, so it is forgotten only slowly.
+    # The best pace is a fact about the machines, so the baseline falls only slowly.
     kept = pace.baseline * (1 - BASELINE_FALL) ** max((now - at) / cadence_s, 0.0)
     if own is None or own < kept:
         return kept, pace.baseline_bins

@@ -1,6 +1,6 @@
 """Compares the losses after a resume with the losses before it.
 
-The losses before it are those that the earlier lineage logged.
+The earlier lineage logged the losses before the resume.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from watchkeeper.domain.values.observation.measured import Measured, Overlap
 from watchkeeper.domain.values.observation.observation import Observation
 
 LIKE_STEPS_MIN = 10
-"""Common steps after the resume's warm-up that a measure of the offset needs."""
+"""How many common steps after the resume's warm-up are needed to measure the offset."""
 
 TREND_POINTS_MIN = 64
-"""Points on either side that a comparison by trend needs: fewer give only noise."""
+"""How many points a trend needs on each side. Fewer points give only noise."""
 
 TREND_POINTS_MAX = 512
-"""Most points used on either side: the trend is a line only over a short stretch."""
+"""How many points a trend uses on each side. It is a line only over a short stretch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,16 @@ def overlap_of(
     mark: int | None,
     segment: int,
 ) -> Overlap | None:
-    """Compare what an instance logs after a resume with what was logged before it.
+    """Compare the losses of an instance after a resume with the earlier ones.
 
     Args:
         past: What the run's earlier checks showed, with the losses that it remembers.
         instance: The instance that was looked at.
-        seen: For the lines of the output: a tracker may accept nothing during catch-up.
+        seen: The observation. Its output lines are needed: a tracker may accept nothing during
+            catch-up.
         series: What was logged.
-        last: What the previous check measured of this stretch.
-        mark: The high-water mark.
+        last: The comparison of the previous check in this stretch.
+        mark: The highest step before this stretch.
         segment: How often the instance stepped back.
 
     Returns:
@@ -98,7 +99,7 @@ class _Lineage:
 
 
 def _before(past: Earlier, instance: Instance, series: Series, segment: int) -> _Lineage:
-    """Return the losses of the lineage before, the newest of each step."""
+    """Return the losses of the earlier lineage, the newest of each step."""
     steps, losses, times = series.before_steps, series.before_losses, series.before_times
     for left in past.lineages:
         beyond = steps > left.above_step
@@ -118,7 +119,7 @@ def _before(past: Earlier, instance: Instance, series: Series, segment: int) -> 
 
 
 def _once(steps: Ints, losses: Floats, slack: Floats) -> _Lineage:
-    """Keep the newest of each step."""
+    """Keep the newest loss of each step."""
     unique, places = np.unique(steps[::-1], return_index=True)
     newest = steps.size - 1 - places
     return _Lineage(unique, losses[newest], slack[newest])
@@ -130,7 +131,7 @@ def _both(
     steps, losses, slack = series.steps[:0], np.zeros(0), np.zeros(0)
     catching = not series.steps.size or int(series.steps[-1]) < mark
     if series.source == "history" and catching:
-        # A tracker that accepts no step twice is silent now; the output is not.
+        # A tracker that accepts each step once is silent now. The output still shows losses.
         shown = [one for one in printed_losses(seen, instance) if one[0].loss is not None]
         steps = np.array([step for _, step in shown], dtype=np.int64)
         losses = np.array([line.loss or 0.0 for line, _ in shown])
@@ -160,7 +161,7 @@ def _merged(known: Overlap, both: _Both, limits: Limits, planned: float) -> Over
         return known
     steps, before = both.steps[new], both.before[new]
     apart = np.abs(both.after[new] - before - planned)
-    # Seven digits are kept, and a line may have rounded its loss.
+    # The record keeps seven digits, and a printed loss may be rounded.
     beyond = apart > limits.resume_overlap + both.slack[new] + 1e-6
     worst = int(np.argmax(apart))
     close = int(beyond.size - 1 - np.flatnonzero(beyond)[-1]) if beyond.any() else int(beyond.size)
@@ -203,7 +204,7 @@ def _with_offset(
     if int(warm.sum()) >= LIKE_STEPS_MIN:
         offset = offset_by_steps(both.before[warm], both.after[warm], planned)
         return _offered(found, offset.share, offset.error, offset.points, True)
-    # Common steps that agree are stronger evidence than any trend.
+    # Agreement on common steps is stronger evidence than a trend.
     if found.offset_like or (found.steps >= LIKE_STEPS_MIN and not found.beyond):
         return found
     loss = series.columns.get("loss")

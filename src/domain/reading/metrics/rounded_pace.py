@@ -2,8 +2,8 @@
 
 Such a bar is `1.86kit/2.38kit`. A bar that rounds to 100 steps shows a pace of 60 a cadence as 0,
 100, 100, 0 and so on. So a run counts as slow only if it is slow for every possible rounding. The
-least that was done before is compared with the most that may have been done since. The comparison
-covers as many cadences as that needs.
+lowest possible pace before is compared with the highest possible pace since, over as many cadences
+as necessary.
 """
 
 from bisect import bisect_right
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 SPANS = (1, 2, 4, 8)
-"""Cadences that are combined: the fewest that show a pace."""
+"""Numbers of cadences to combine. The smallest number that shows a pace is used."""
 
 _EXACT_ENOUGH = 16
-"""Steps in a span, as a multiple of what each end rounds away, for an error of an eighth."""
+"""How many times the rounding error a span of steps must be, for an error of an eighth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class RoundedProgress:
     Attributes:
         times: Of the checks, in seconds since 1970, ascending.
         steps: The steps shown then, ascending.
-        slack: Steps either way that each may be off.
+        slack: The rounding error of each step, in both directions.
     """
 
     times: tuple[float, ...]
@@ -34,7 +34,7 @@ class RoundedProgress:
 
 
 def newest_stretch(points: Sequence[tuple[float, int]], slack: int) -> RoundedProgress:
-    """Return the newest stretch of points: those since the step last fell."""
+    """Return the points since the step last fell."""
     begin = 0
     for at, (earlier, later) in enumerate(pairwise(points), 1):
         if later[1] < earlier[1]:
@@ -46,15 +46,15 @@ def newest_stretch(points: Sequence[tuple[float, int]], slack: int) -> RoundedPr
 def slow_paces(
     shown: RoundedProgress, cadence_s: float, windows: int, drop: float
 ) -> list[tuple[float, float]]:
-    """Return times and paces if the newest windows are slow beyond rounding, else nothing.
+    """Return times and paces if the newest windows are slow despite rounding, else nothing.
 
-    A window without movement is a standstill or a late display, and does not count as slow.
+    A window without movement is not slow: training stopped, or the display is late.
 
     Args:
-        shown: What was shown.
+        shown: The steps that checks showed.
         cadence_s: Length of a cadence.
         windows: How many windows in a row must be slow.
-        drop: Share below what was done before at which a window is slow.
+        drop: How far below the earlier pace a window is slow, as a share.
     """
     for span in SPANS:
         places = _places(shown, span * cadence_s, cadence_s, windows)
@@ -64,7 +64,7 @@ def slow_paces(
         paces = [_most(shown, begin, end) for begin, end in pairwise(places)]
         if all(0 < pace < (1 - drop) * before for pace in paces):
             usual = [(at, before) for at in shown.times[1 : places[0] + 1]]
-            # One for each window: more would outvote the usual pace.
+            # One value for each window. More values would outvote the usual pace.
             return [*usual, *zip(shown.times[-windows:], paces, strict=True)]
     return []
 
@@ -84,7 +84,7 @@ def rough_paces(shown: RoundedProgress) -> list[tuple[float, float]]:
 
 
 def _places(shown: RoundedProgress, span_s: float, cadence_s: float, windows: int) -> list[int]:
-    """Return the checks that bound the newest windows, oldest first; empty if too few."""
+    """Return the checks between the newest windows, oldest first; empty if there are too few."""
     if not shown.times:
         return []
     now = shown.times[-1]

@@ -1,4 +1,4 @@
-"""The metric series of one check: the newest stretch of training, and before.
+"""The metric series of one check, split into the newest stretch and earlier ones.
 
 A stretch begins with a start or a resume. The tracker's history is used if there is one. Otherwise
 the series is built from the lines of the output and from the newest values of earlier checks, which
@@ -21,19 +21,20 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import MetricHistory
 
 ROWS_MAX = 2_048
-"""Newest rows of a history that are read, if no earlier lineage has to be compared."""
+"""How many newest rows of a history are read, unless an earlier lineage has to be compared."""
 
 PACE_ROWS_MAX = 2_048
-"""Rows of the whole history from which the pace of its cadences is taken."""
+"""How many rows of the whole history give the pace."""
 
 PAUSE_S = 300.0
-"""A gap between two rows that does not count for a pace: evaluations and restarts."""
+"""Seconds. A longer gap between two rows, such as an evaluation or restart, does not count for a
+pace."""
 
 ROW_ROLES = frozenset({"loss", "grad_norm", "z_loss", "router", "update_norm", "skipped"})
 """Metrics that are read row by row. For the others the pace or the newest value is enough."""
 
 NEWEST_ROWS = 64
-"""Newest rows in which the newest value of a metric is looked for."""
+"""How many newest rows are searched for the newest value of a metric."""
 
 FINITE_ROLES = ("loss", "grad_norm", "z_loss", "router", "update_norm")
 """Metrics that must be finite. A perplexity may overflow, and an evaluation may be empty."""
@@ -45,20 +46,20 @@ class Series:
 
     Attributes:
         source: See `Measured.source`.
-        steps: Of the newest stretch, ascending.
+        steps: Steps of the newest stretch, ascending.
         times: Seconds since 1970; `None` if no source gives them.
         columns: Values by role, one for each step; NaN if a step has no value.
         names: The metric's name by role.
-        before_steps: Rows of earlier stretches that hold a loss.
-        before_losses: The losses there.
+        before_steps: Steps of earlier stretches with a loss.
+        before_losses: The losses at these steps.
         before_times: When they were logged; `None` if no source gives it.
         highest_before: The highest step before the newest stretch, within these rows.
         turns: How often steps went back since the launch, within these rows.
         bad: Steps of the newest stretch at which a metric was not finite, by role.
-        pace_times: Times of the whole history's rows with a throughput.
-        pace_values: The throughput there.
-        slack: What rounding may have taken from the losses.
-        scaled: A loss scale is logged, as float16 needs.
+        pace_times: Times of all rows with a throughput.
+        pace_values: The throughput at these times.
+        slack: The rounding error of the losses.
+        scaled: Whether a loss scale is logged, as for float16.
         mfu: The newest model FLOPs utilisation.
     """
 
@@ -85,7 +86,7 @@ NO_VALUES: Floats = np.zeros(0)
 
 
 def usable_history(seen: Observation) -> MetricHistory | None:
-    """Return the tracker's history, unless its source reported that it has no answer."""
+    """Return the tracker's history, unless its reading is unavailable."""
     reading = next((one for one in seen.readings if one.source == "history"), None)
     if reading is not None and reading.state is SourceState.UNAVAILABLE:
         return None
@@ -101,7 +102,7 @@ def series_of_history(
         past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         history: At least one row.
-        whole: Earlier stretches have to be compared, so all rows are read.
+        whole: Whether to read all rows, to compare earlier stretches.
     """
     stated = past.contract.detect.metrics
     names = recognise((*history.columns, *history.not_finite), stated)
@@ -149,7 +150,7 @@ def _floats(values: tuple[float, ...], rows: int) -> Floats:
 
 
 def _launched(past: Earlier, instance: Instance, times: Floats | None) -> int:
-    """Return the first row since the launch; 0 for a first instance, whose rows are all its own."""
+    """Return the first row since the launch. It is 0 for the run's first instance."""
     if len(past.instances) < 2 or times is None or instance.launched_at is None:
         return 0
     return int(np.searchsorted(times, instance.launched_at.timestamp()))
@@ -157,12 +158,12 @@ def _launched(past: Earlier, instance: Instance, times: Floats | None) -> int:
 
 def _last_turn(steps: Ints, loss: Floats | None, first: int) -> tuple[int, int]:
     """Return where the newest stretch begins, and how often steps went back since the launch."""
-    # Without a step back there is none among the rows that hold a loss, either.
+    # Without a step back in all rows, the rows with a loss have no step back either.
     if not (np.diff(steps[first:]) < 0).any():
         return first, 0
     logged: Ints = np.arange(first, steps.size)
     if loss is not None:
-        # Evaluations and similar values are logged late, under an earlier step.
+        # Late values, such as evaluations, are logged under an earlier step.
         logged = logged[np.isfinite(loss[first:])]
     moves = np.diff(steps[logged])
     if not moves.size:
@@ -219,7 +220,7 @@ def _bad_steps(
     columns: Mapping[str, Floats],
     highest_before: int,
 ) -> dict[str, tuple[int, ...]]:
-    """Return where a metric was not finite in the newest stretch."""
+    """Return the steps of the newest stretch where a metric was NaN or infinite."""
     found: dict[str, tuple[int, ...]] = {}
     for role in FINITE_ROLES:
         name = names.get(role, "")

@@ -97,9 +97,9 @@ def _paces(
     """Return times and steps per second between checks, of this and earlier stretches.
 
     The lineage's pace before a relaunch is the expected pace after it. A stretch that is slow from
-    its first step has no faster pace for a comparison. Earlier paces are added only if this stretch
-    has lasted for all judged cadences. Otherwise earlier slow cadences would count as this
-    stretch's.
+    its first step has no faster pace of its own. Earlier paces are added once this stretch has
+    lasted for all judged cadences. Before that, earlier slow cadences would count as part of this
+    stretch.
     """
     points = [(one.at.timestamp(), one.step) for one in earlier[-CHECKS_MAX:]]
     if progress is not None:
@@ -156,7 +156,8 @@ def _values(
 ) -> dict[str, float]:
     """Return values by role, without a finite loss if the output prints losses.
 
-    A printed loss may be a mean over steps. Next to the tracker's values it would look like a jump.
+    A printed loss may be a mean over several steps. Mixed with the tracker's losses it would look
+    like a jump.
     """
     values = {role: metrics[name] for role, name in held.items()}
     if printed and math.isfinite(values.get("loss", math.nan)):

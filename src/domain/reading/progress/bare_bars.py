@@ -1,9 +1,9 @@
 """Finds the training bars among tqdm bars that have no label.
 
 Hugging Face's `Trainer` prints such bars: `36%|███▌ | 1860/5155 [04:48<02:46, 4.15it/s]` may be
-training or an evaluation, printed in the same way. Only the maximum separates them. A training
-bar's maximum is the run's final step. Otherwise the bar appears next to training losses and not
-next to evaluation losses.
+training or an evaluation. Only the maximum distinguishes them. A training bar's maximum is the
+run's final step. Otherwise the bar appears next to training losses and not next to evaluation
+losses.
 """
 
 import re
@@ -15,15 +15,15 @@ from watchkeeper.domain.values.basic import Step
 from watchkeeper.domain.values.earlier import Earlier
 
 NO_BARS: frozenset[Step] = frozenset()
-"""No bare bar counts as training."""
+"""The empty result: no bare bar counts as training."""
 
 _BARE = re.compile(
     r"(?:\d{4}-[\dTZ:.,+\- ]{6,40}\s)?\s*(?:(?:\([^()|]{0,200}\)|\[[^\[\]|]{0,200}\])\s*)*"
     r"\d{1,3}%\|[^|]*\|\s*(?P<step>\d{1,15})/(?P<maximum>\d{1,15})"
     r"\s+\[[^\[\]]{1,80}?(?P<rate>\d+(?:\.\d+)?|\?)(?P<unit>it/s|s/it)\]\s*$"
 )
-"""Only the bar: a process name or a time may come before it, and no postfix after it. Downloads
-count bytes and data sets count examples; both also have a label."""
+"""A bar without a label. A process name or a time may come before it, and nothing after it. Bars of
+downloads and data sets have a label."""
 
 _CURSOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 """Escape sequence that tqdm writes to draw a bar below another one."""
@@ -54,7 +54,7 @@ def bare_maxima(
     final_maxima = {top for _, top in bars if final is not None and top in (final, final - 1)}
     if final_maxima or not bars:
         return frozenset(final_maxima)
-    # Fast bars push the losses out of a tail, so earlier results are remembered.
+    # Fast bars push the losses out of the tail, so the earlier result is used.
     return _next_to_losses(lines) or frozenset(top for _, top in bars if top == shown)
 
 
@@ -130,7 +130,7 @@ def _next_to_losses(lines: tuple[str, ...]) -> frozenset[Step]:
             elif step < top:
                 near.add(top)
             else:
-                after_full_bar = True  # It may be the bar of an evaluation that has just ended.
+                after_full_bar = True  # The bar may belong to an evaluation that has just ended.
     near -= evaluated
     return frozenset(near) if len(near) == 1 else NO_BARS
 

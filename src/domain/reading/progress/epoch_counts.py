@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from watchkeeper.domain.reading.progress.numbers import SHOWN, Count, shown_count
 
-# Possessive throughout: what may be white space in several ways is tried in one only.
+# All repeats are possessive, so that white space is matched in one way only.
 _OF = r"\s*+/\s*+"
 _COUNT = r"(?P<step>" + SHOWN + ")" + _OF + r"(?P<maximum>" + SHOWN + r")(?![\d.:/])"
 
@@ -36,7 +36,7 @@ class EpochCount:
         step: The step shown.
         maximum: The maximum shown: the epoch's steps.
         epoch: The epoch's number as printed; `None` if the line has none.
-        epochs: How many epochs are shown to come in all.
+        epochs: The total number of epochs, if shown.
         done: Epochs before this one.
         begin: Where it begins in the line.
         end: Where it ends.
@@ -63,7 +63,7 @@ def epoch_count(text: str) -> EpochCount | None:
     if not found["unit"] and not (found["between"] or found["epochs"]):
         return None
     if not found["unit"] and not _whole(found):
-        # A rounded count without a word may be of tokens.
+        # A rounded count without a word may count tokens.
         return None
     epochs = int(found["epochs"]) if found["epochs"] else None
     # Lightning's bar counts from 0 and shows the last epoch's number; fairseq pads with zeros.

@@ -1,8 +1,7 @@
-"""Reads lines of frameworks that mark training by form, not by words.
+"""Reads training lines that are known by their form, not by their words.
 
-torchtune's `1|100|Loss: 2.3`, the JAX ones of clu's writers and T5X, litgpt's two counters, and the
-blocks of Composer and OLMo, whose lines hold one value each. The forms are those that their sources
-print.
+These are torchtune's `1|100|Loss: 2.3`, the lines of clu's writers and T5X (JAX), and litgpt's two
+counters. Composer and OLMo print blocks with one value in each line.
 """
 
 import re
@@ -53,11 +52,11 @@ _EVALUATES = re.compile(
     r"\s*[\])>|:-]?\s*$",
     re.IGNORECASE,
 )
-"""What an evaluation prints before a line in a training form. A folder of such a name does not
+"""Words before a line which show that it belongs to an evaluation. A folder's name does not
 count."""
 
 BLOCKS = ("composer", "olmo")
-"""Forms whose loss is some lines below its step, in the same block."""
+"""Forms that print the loss some lines below the step, in the same block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,8 @@ class FrameworkLine:
     """What such a line says; a field is `None` if the line lacks it.
 
     Attributes:
-        format: Whose form it is.
-        phase: Whether it is of training.
+        format: The framework.
+        phase: What the line is about, such as training.
         step: The run's step.
         maximum: The maximum.
         loss: May be NaN or infinite.
@@ -91,7 +90,7 @@ class FrameworkLine:
 
 def framework_line(text: str) -> FrameworkLine | None:
     """Return what a line of one of these forms says; `None` for any other line."""
-    # Looking for plain words first costs a tenth of what the patterns cost.
+    # Searching plain words first costs a tenth of the patterns.
     if "it [" in text and (bar := open_bar(text)) and _TRAINS.match(bar.what):
         loss, slack = loss_of(text, bar.end)
         rate = rate_of(text, bar.end)
@@ -100,7 +99,7 @@ def framework_line(text: str) -> FrameworkLine | None:
     if "|Loss: " in text and (found := _TORCHTUNE.search(text)):
         if is_evaluation(text[: found.start("epoch")]):
             return FrameworkLine("torchtune", "evaluation")
-        # The bar behind it is of the epoch; the count before it is of the run.
+        # The count before it belongs to the run, the bar after it to the epoch.
         return _counted("torchtune", found, rate_of(text, found.end()))
     if " loss train: " in text and (found := _LITGPT.search(text)):
         if is_evaluation(text[: found.start()]):
@@ -136,7 +135,8 @@ def _clu(text: str) -> FrameworkLine | None:
     loss, slack = loss_of(text, found.start("values"))
     rate = _CLU_RATE.search(text, found.start("values"))
     if not found["writer"] and (loss is None or rate is None):
-        # A number in brackets may be a rank's, unless what follows is surely a loop's.
+        # A number in brackets may be a rank, unless the text after it is surely from a training
+        # loop.
         return None
     if _HELD_BACK.match(found["of"] or "") or (loss is None and _HELD_BACK.search(found["values"])):
         return FrameworkLine("clu", "evaluation")

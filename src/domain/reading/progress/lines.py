@@ -76,7 +76,7 @@ _JSON_LOSSES = (
 )
 
 LINE_MAX = 10_000
-"""Characters of a line that are read: no progress line is longer."""
+"""How many characters of a line are read. No progress line is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ class Line:
         step: The step shown; for a rounded number, the middle of its range.
         uncertainty: How far the true step may lie from it, either way.
         maximum: The maximum shown. It is what a bar shows, never proof of the final step.
-        maximum_exact: It was printed in full.
+        maximum_exact: Whether it was printed in full.
         loss: May be NaN or infinite.
         loss_slack: Half of the loss's last printed digit.
         rate: Steps per second.
-        epoch: The epoch as printed, such as 3, or 1.25 where it is shown so.
+        epoch: The epoch as printed, such as 3 or 1.25.
         epochs: How many epochs are shown to come in all.
-        in_epoch: `step` and `maximum` restart with each epoch.
+        in_epoch: Whether `step` and `maximum` restart with each epoch.
         epochs_done: Epochs before this one, if `in_epoch`; `None` if that is not shown.
     """
 
@@ -226,7 +226,7 @@ def _bar(text: str) -> Line | None:
         return Line("tqdm", "evaluation")
     training = _TRAINING_BAR.search(what)
     after = text[found.end() :]
-    # Without a label a bar may be anything; with a loss it is training's.
+    # A bar without a label may be anything. A bar with a loss belongs to training.
     if training is None and (_WORD.search(what) or loss_of(after)[0] is None):
         return None
     made = _counted(text, "tqdm", found["counts"], found.end())
@@ -237,7 +237,7 @@ def _bar(text: str) -> Line | None:
     number, of = int(epoch["epoch"]), epoch["of"]
     made = replace(made, format="lightning", epoch=number)
     if printed is not None:
-        # The bar's own numbers belong to the epoch; this one belongs to the run.
+        # The bar's own numbers belong to the epoch. This number belongs to the run.
         known = shown_count(printed["step"])
         if known is None:
             return None
@@ -305,7 +305,7 @@ def _megatron(text: str) -> Line | None:
 
 
 def _agree(one: Count, other: Count) -> bool:
-    """Return whether two counts have one subject; one may start at 0, the other at 1."""
+    """Return whether two counts mean the same; one may start at 0, the other at 1."""
     return abs(one.value - other.value) <= one.uncertainty + other.uncertainty + 1
 
 

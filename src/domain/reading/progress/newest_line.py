@@ -17,7 +17,7 @@ _IS_OVER = re.compile(
     r"\b(?:done|end(?:ed|s)?|finish\w*|complet\w*|over|took|skip\w*|resum\w*|continu\w*|next)\b",
     re.IGNORECASE,
 )
-"""Words that show that an evaluation is over, or has not begun."""
+"""Words which show that an evaluation is over or has not begun."""
 
 
 def newest_line(text: str, bars: frozenset[int]) -> Line | None:
@@ -28,7 +28,7 @@ def newest_line(text: str, bars: frozenset[int]) -> Line | None:
 
     Args:
         text: One line or several.
-        bars: Maxima of the bare bars that are training's.
+        bars: The maxima of the training bars without a label.
     """
     found: Line | None = None
     plain: Line | None = None
@@ -38,7 +38,7 @@ def newest_line(text: str, bars: frozenset[int]) -> Line | None:
         shown = read_line_or_bar(line, bars)
         if shown is not None and shown.phase == "training":
             if shown.step is None and shown.format == "key_value":
-                # Only a loss: the step is on another line, if there is one.
+                # The line has only a loss. The step may be on another line.
                 if plain is None and (header is None or at < header):
                     header = _header_above(lines, at, bars)
                     if header is None:
@@ -72,7 +72,7 @@ def _header_above(lines: list[str], below: int, bars: frozenset[int]) -> int | N
 
 
 def _heads_evaluation(line: str) -> bool:
-    """Return whether an evaluation begins here; a line with a loss is its whole result."""
+    """Return whether a line is the header of an evaluation; a line with a loss is not."""
     if "loss" in line.lower() or _HEADS_EVALUATION.search(line) is None:
         return False
     return _IS_OVER.search(line) is None
@@ -82,7 +82,7 @@ def _with_step(loss: Line, above: list[str], text: str, bars: frozenset[int]) ->
     if loss.format in BLOCKS:
         lines_read = (read_line(line) for line in reversed(above))
         steps = [one for one in lines_read if one is not None and progress_of(one) is not None]
-        # Composer's own count has no maximum; the block's first line may have.
+        # Composer's count has no maximum. The first line of the block may have one.
         whole = (one for one in steps if one.maximum is not None and not one.in_epoch)
         step = next(whole, steps[0] if steps else None)
         return loss if step is None else _with_loss(step, loss)

@@ -9,7 +9,7 @@ _SCALES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9}
 """Powers of ten of the suffixes that tqdm writes (`format_sizeof`, divisor 1,000)."""
 
 SHOWN = r"\d(?:[,._'\u00a0\u202f]?\d){0,20}+(?:[eE][-+]?\d{1,3})?+[\w%]*+(?::[0-5]\d(?![\d.]))*+"
-"""A count with everything printed around it; `shown_count` decides what it means."""
+"""A count with the characters around it; `shown_count` interprets it."""
 
 NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|inf(?:inity)?|nan)"
 
@@ -41,16 +41,16 @@ _DECIMALS = re.compile(r"\.(\d+)")
 
 
 COUNT_MAX = 10**15
-"""No count of steps is as large: 15 digits are read."""
+"""A larger number is no count of steps; 15 digits are read."""
 
 _LOSS_NAME_MAX = len("training/crossentropy_")
-"""Characters of a loss's name before its last word, at most."""
+"""How many characters of a loss's name are read before its last word."""
 
 
 def loss_of(text: str, start: int = 0) -> tuple[float | None, float]:
     """Return the first training loss after a place, and half of its last printed digit."""
     if text.isascii():
-        # The expression is slow to start, so it starts where the first name can begin.
+        # The search is slow, so it starts where the first name can begin.
         at = text.lower().find("loss", start)
         if at < 0:
             return None, 0.0
@@ -71,7 +71,8 @@ def slack_of(digits: str) -> float:
 
 def rate_of(text: str, start: int = 0) -> float | None:
     """Return the steps per second shown after a place, or `None`."""
-    # Each of its units has one of these, and a line of thirty numbers is tried at each of them.
+    # Every unit of a rate has one of these characters. Without this test each number of a line
+    # would be tried.
     shown = "/s" in text or "s/" in text
     found = _RATE.search(text, start) if shown else None
     if found is not None:
@@ -104,7 +105,7 @@ def maximum_of(number: str, scale: str) -> tuple[int, bool]:
 
 
 def count_of(digits: str, scale: str) -> tuple[int, int]:
-    """Return a shown count and half of its last digit's worth, both in whole steps.
+    """Return a shown count and its rounding error, both in whole steps.
 
     Args:
         digits: As printed, such as `1.86`.
@@ -150,7 +151,7 @@ def shown_count(printed: str) -> Count | None:
     head, _, decimals = found["digits"].partition(".")
     number, places = int(head + decimals), int(found["power"]) - len(decimals)
     if places < 0:
-        # Every digit is there, and zeros behind the point: 1.234560e+05.
+        # All digits are printed, with zeros after the point: 1.234560e+05.
         value, part = divmod(number, 10**-places)
         return None if part else Count(value)
     value = number * 10**places

@@ -31,7 +31,7 @@ NOT_A_STEP = re.compile(
     r"|\bwrit(?:e|ing|ten)\b|\bcommit|\bdelet|\btimeout\b|\bwatchdog\b",
     re.IGNORECASE,
 )
-"""Words next to a step that is mentioned, but is not training's position."""
+"""Words next to a step that is not the current step of training."""
 
 _UNIT = (
     r"(?:tok(?:en)?s?|samples?|examples?|seq(?:uence)?s?|words?|rows?|records?|images?|bytes?"
@@ -42,17 +42,17 @@ _UNIT = (
 _AMOUNT = re.compile(
     r"/|[\s-]*+" + _UNIT + r"(?!\w)(?:/\w++| per \w++)?+(?!\s*+[=:]?+\s*+\d)", re.IGNORECASE
 )
-"""What follows a rounded number that is an amount and not a step."""
+"""Text after a rounded number which shows that it is an amount and not a step."""
 
 _ODD_END = r"(?P<after>\s*+[kKMG]?it\b|[ ][kKMG]\b(?!/)|(?<!\d\d\d\d)[ ]\d{3}(?![\w.,:/%]))?"
-"""What continues a number in an ambiguous way: `1 860`, `1.86 k`, `1.86kit`."""
+"""Text after a number that makes it ambiguous: `1 860`, `1.86 k`, `1.86kit`."""
 
 TOTAL_STEP = re.compile(
     r"\b(?:global[_ ]?step|num_updates)(?P<between>\s*+[=:]\s*+|\s++)(?P<step>" + SHOWN + ")"
     r"(?:\s*+/\s*+(?P<maximum>" + SHOWN + "))?" + _ODD_END,
     re.IGNORECASE,
 )
-"""A count of the whole run's steps: it comes before any other."""
+"""The name of a count of the whole run's steps. It is preferred to any other count."""
 
 _TOTAL_STEPS = re.compile(
     r"\b(?:total|max|num_train)_(?:steps|iters|iterations)\s*[=:]\s*(?P<maximum>" + SHOWN + ")"
@@ -130,7 +130,7 @@ def epoch_shown(text: str) -> float | None:
 
 
 def _counts(text: str, found: re.Match[str]) -> tuple[Count, Count | None] | None:
-    """Return a step and its maximum; `None` if either is unreadable or unrelated."""
+    """Return a step and its maximum; `None` if one of them is unreadable or unrelated."""
     step = shown_count(found["step"])
     maximum = shown_count(found["maximum"]) if found["maximum"] else None
     if found["after"] or step is None or (found["maximum"] and maximum is None):
@@ -144,7 +144,7 @@ def _counts(text: str, found: re.Match[str]) -> tuple[Count, Count | None] | Non
 def _is_shown(
     text: str, found: re.Match[str], counts: tuple[Count, Count | None], loss: float | None
 ) -> bool:
-    """Return whether a step is shown as a value, unlike in `at step 12 the loader`."""
+    """Return whether a step is shown as a value. In `at step 12 the loader` it is not."""
     if found["batch"] and not found["maximum"]:
         return False
     if not counts[0].exact:
@@ -157,7 +157,7 @@ def _is_shown(
     if loss is not None or any(sign in found["between"] for sign in "=:"):
         return True
     if found["maximum"] and not found["batch"]:
-        # `Step 2 of 5` may be of anything; a step of training says so.
+        # `Step 2 of 5` may count anything. A training step needs a word about training.
         return "/" in found["of"] or "train" in text.lower()
     return found[0].startswith("[") and text.startswith("]", found.end())
 

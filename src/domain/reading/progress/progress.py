@@ -1,7 +1,7 @@
 """Reads training progress and the start of training from a log.
 
-A progress bar is made for people: from 1,000 on it shows three digits, so a step read from it
-carries an uncertainty, and a rounded maximum is never taken for the final step.
+A progress bar is made for people. From 1,000 on it shows three digits, so its step has an
+uncertainty. A rounded maximum is never used as the final step.
 """
 
 import re
@@ -15,7 +15,7 @@ from watchkeeper.domain.reading.progress.lines import Line, read_line
 from watchkeeper.domain.values.basic import Step, Value
 
 BLOCK_MAX = 60
-"""Lines of a block at most: Composer writes some 30 values, OLMo some 20."""
+"""How many lines a block may have. Composer writes some 30 values, OLMo some 20."""
 
 _RESUMING = re.compile(r"\bResuming training from step:?\s+(?P<step>\d{1,15})\b")
 _FROM_SCRATCH = re.compile(r"\bStarting from scratch\b")
@@ -30,8 +30,8 @@ class Progress(Value):
     Attributes:
         step: The step shown; for a rounded number, the middle of its range.
         uncertainty: How far the true step may lie from it, in steps, either way.
-        maximum: The maximum shown, only where it is not rounded. It is what a bar shows, never
-            proof of the final step.
+        maximum: The maximum shown, if it is not rounded. A bar's maximum never proves the final
+            step.
         loss: The loss on the same line; may be NaN or infinite.
     """
 
@@ -44,8 +44,8 @@ class Progress(Value):
 class StartupProof(Value):
     """What a job's log says about how training began.
 
-    A log may hold several starts, and several processes may write it. Each claim is kept on its
-    own, so that a conflict of `from_scratch` and `resumed_step` stays visible; the rules judge it.
+    A log may hold several starts, and several processes may write it. Each claim is kept
+    separately, so that the rules see a conflict of `from_scratch` and `resumed_step`.
 
     Attributes:
         run_id: The newest run id named.
@@ -67,10 +67,10 @@ def parse_progress(line: str, bars: frozenset[Step] = NO_BARS) -> Progress | Non
 
     Args:
         line: One line of a log.
-        bars: The maxima by which its tail's bare bars are training's; see `bare_bars`.
+        bars: The maxima of the training bars without a label; see `bare_bars`.
 
     Returns:
-        None for every other line: other bars, and `-/2384`, which is printed before anything ran.
+        `None` for any other line, such as other bars, and `-/2384` before the first step.
     """
     shown = read_line_or_bar(line, bars)
     return None if shown is None else progress_of(shown)
@@ -115,7 +115,8 @@ def parse_startup(lines: Iterable[str]) -> StartupProof:
     resumed_step = None
     from_scratch = False
     for line in lines:
-        # Looking for plain words first costs a tenth: a tail is 200 lines of other things.
+        # Searching plain words first costs a tenth: most of a tail's 200 lines are about something
+        # else.
         if "sing run" in line.lower() and (found := _RUN_ID.search(line)):
             run_id = _unquoted(found["value"])
         if "output path" in line and (found := _OUTPUT_PATH.search(line)):

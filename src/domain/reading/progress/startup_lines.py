@@ -1,7 +1,7 @@
 """Start-up proof: texts that a start must or must not log (H17).
 
-The contract names them: `policy.lines_expected` and `policy.lines_forbidden`. A line that was seen
-is kept from check to check, since the first lines leave the log's tail.
+The contract lists the texts in `policy.lines_expected` and `policy.lines_forbidden`. A check keeps
+each line that it saw, since the first lines leave the log's tail.
 """
 
 from collections.abc import Iterable
@@ -16,13 +16,14 @@ from watchkeeper.domain.values.instance import Instance, is_moving
 from watchkeeper.domain.values.observation.observation import NamedLine, Observation
 
 LINES_READ_MAX = 2_000
-"""Lines of output read of an instance whose contract names texts: a start is longer than a tail."""
+"""How many output lines are read if the contract names texts. A start is longer than the usual
+tail."""
 
 WHOLE_CHARACTERS_MAX = 1_000_000
-"""An output longer than this counts as cut: orchestrators read a bounded end of a long one."""
+"""A longer output counts as truncated: orchestrators return only the end of a long output."""
 
 STARTUP_ALLOWANCE = timedelta(minutes=45)
-"""How long a job that runs may initialise before it must have shown what is expected.
+"""How long a running job may initialise before it must have shown the expected texts.
 
 Practice pages for a job that initialises for 45 min; a cold compile takes 15 to 40.
 """
@@ -34,18 +35,18 @@ RESUME_ONLY = (
     "Loading checkpoint from",
     "Resuming training from step",
 )
-"""What training loops print about a resume. On a start from scratch it is harmless or absent. So a
-named text with one of these words is judged only if there is something to resume."""
+"""Words that training loops print about a resume. A text with one of them is judged only if the
+instance resumes."""
 
 LINE_MAX = 300
-"""Characters kept of a line."""
+"""How many characters of a line are kept."""
 
 FORBIDDEN_MAX = 4
-"""Forbidden lines kept: the first one is enough to act on."""
+"""How many forbidden lines are kept. The first one is enough to act on."""
 
 
 def named_texts(contract: Contract) -> tuple[str, ...]:
-    """Return the texts that a contract says anything about."""
+    """Return the expected and forbidden texts of a contract."""
     return tuple(dict.fromkeys(contract.policy.lines_forbidden + contract.policy.lines_expected))
 
 
@@ -66,7 +67,7 @@ def judged_texts(texts: Iterable[str], plan: LaunchPlan) -> tuple[str, ...]:
     """Return the contract's texts that apply to an instance.
 
     Args:
-        texts: Of `policy.lines_expected` or `policy.lines_forbidden`.
+        texts: The texts of `policy.lines_expected` or `policy.lines_forbidden`.
         plan: The instance's plan: texts about a resume count only if it resumes.
     """
     resumes = plan.resume_step is not None
@@ -79,12 +80,12 @@ def is_truncated(lines: tuple[str, ...], lines_max: int) -> bool:
 
 
 def updated_startup(past: Earlier, seen: Observation, before: Startup) -> Startup:
-    """Add the named texts that a start's log has shown to what is known of it.
+    """Return the known start-up facts with the texts that the log has shown since.
 
     Args:
-        past: With the contract.
+        past: The run's earlier checks, with the contract.
         seen: The observation.
-        before: What is known so far of this instance.
+        before: The facts that are known so far.
     """
     contract = past.contract
     if not named_texts(contract):
@@ -101,7 +102,7 @@ def updated_startup(past: Earlier, seen: Observation, before: Startup) -> Startu
         update={
             "forbidden": tuple(dict.fromkeys((*before.forbidden, *forbidden)))[:FORBIDDEN_MAX],
             "expected": tuple(text for text in policy.lines_expected if text in met),
-            # If nothing was printed, or only its end was read, a missing line proves nothing.
+            # A missing line proves nothing if the job printed nothing, or if only the end was read.
             "whole": answered and bool(seen.log_lines) and not seen.log_cut,
         }
     )

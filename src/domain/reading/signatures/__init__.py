@@ -10,15 +10,15 @@ __all__ = ["causes", "guards", "marks", "signatures"]
 
 @cache
 def guards() -> tuple[Signature, ...]:
-    """Return the signatures of harmless text in a line; read before everything else."""
+    """Return the signatures of harmless text, which are read before all others."""
     return signatures_of("harmless_words", "harmless_lines")
 
 
 @cache
 def causes() -> tuple[Signature, ...]:
-    """Return the signatures that name a cause, or answer one.
+    """Return the signatures that name a cause, or that cancel one.
 
-    If several of one rank match a line, the first in this order counts.
+    If several signatures of one rank match a line, the first one counts.
     """
     return signatures_of(
         "answers",

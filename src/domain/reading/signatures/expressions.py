@@ -22,23 +22,23 @@ class Expression:
 
     Attributes:
         signature: The signature of the expression.
-        anchored: It is tried on a line with and without the prefix.
-        any_digit: It accepts every digit wherever it accepts one.
+        anchored: Whether it is tried on a line both with and without the prefix.
+        any_digit: Whether it accepts every digit wherever it accepts one.
     """
 
     def __init__(self, signature: Signature) -> None:
-        """Keep it as it is."""
+        """Keep the signature uncompiled."""
         self.signature = signature
         self.anchored = "^" in signature.pattern
         self.any_digit = takes_any_digit(signature.pattern)
 
     @cached_property
     def search(self) -> re.Pattern[str]:
-        """What is searched with."""
+        """The compiled expression."""
         return re.compile(self.signature.pattern, FLAGS)
 
     def holds(self, texts: tuple[str, ...]) -> bool:
-        """Return whether it matches a line; the last of the texts is the whole line."""
+        """Return whether the expression matches a line. The last text is the whole line."""
         if not self.anchored:
             return self.search.search(texts[-1]) is not None
         return any(self.search.search(text) for text in texts)
@@ -72,7 +72,7 @@ class Index:
             for branch in branches_of(one.signature.pattern):
                 also = tuple(tuple(text.encode() for text in texts) for texts in branch.also)
                 if not branch.needed:
-                    # A guard's expression: guards are only tried on lines that something else has
+                    # Guards are skipped here: they are only tried on lines that another signature
                     # hit.
                     self._always.append((number, also))
                 for literal in branch.needed:

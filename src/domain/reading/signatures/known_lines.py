@@ -11,7 +11,7 @@ from watchkeeper.domain.reading.signatures.shapes import SHAPE_MAX
 
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LINES_MAX = 16_384
-"""The limit of known shapes. Then all are forgotten, so that memory does not grow with a log."""
+"""How many shapes are kept. At the limit all are dropped, so that memory stays bounded."""
 
 _BLANK = b"\0" * SHAPE_MAX
 """The fill character: no signature needs it, and no cleaned log contains it."""

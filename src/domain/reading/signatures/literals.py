@@ -1,7 +1,7 @@
 """Finds the plain texts that a regular expression needs for a match.
 
-With them most lines are skipped. It parses the part of the syntax that the signatures use, and
-refuses the rest: a misread construct would silently hide lines.
+A search for these texts skips most lines. The parser knows the syntax that the signatures use and
+refuses the rest: a misread construct would hide lines.
 """
 
 import re
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cache
 
 _VARIANTS_MAX = 512
-"""Most spellings of one stretch; beyond it the stretch is cut."""
+"""How many spellings of one part of a pattern are kept. With more, the part is cut."""
 
 _LENGTH_MIN = 2
-"""Fewest characters of a text: a shorter one is in every line."""
+"""The shortest useful text. A shorter text is in every line."""
 
 _CLASS_MAX = 10
 """Characters of a class such as `[1-9]` that are spelled out."""
 
 _ALSO_MAX = 12
-"""Most texts of a set that are searched one by one, before an expression is tried."""
+"""How many texts of a set are searched one by one before the expression is tried."""
 
 _ALSO_SETS = 2
 
@@ -37,7 +37,7 @@ class _Node:
 
     Attributes:
         exact: All texts that it can be, if they are few.
-        needed: Texts of which one must occur; empty where nothing is required.
+        needed: Texts of which one must occur; empty if no text is required.
     """
 
     exact: frozenset[str] | None
@@ -45,7 +45,7 @@ class _Node:
 
 
 class UnreadPattern(ValueError):
-    """A pattern uses syntax that is not read here."""
+    """A pattern uses syntax that this parser does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def branches_of(pattern: str) -> tuple[Branch, ...]:
     [('xid.*: (?:63|79)\\b', [': 63', ': 79']), ('gone$', ['gone\n'])]
 
     Raises:
-        UnreadPattern: It uses syntax that is not read here.
+        UnreadPattern: It uses unknown syntax.
     """
     return tuple(_Reader(pattern).branches())
 
@@ -87,7 +87,7 @@ def literals_of(pattern: str) -> frozenset[str]:
     [': 63', ': 79']
 
     Raises:
-        UnreadPattern: It uses syntax that is not read here, or requires no text at all.
+        UnreadPattern: It uses unknown syntax, or requires no text.
     """
     branches = branches_of(pattern)
     for one in branches:
@@ -107,7 +107,7 @@ _EVERYDAY = _words(
     " checkpoint ckpt node job run task iter iteration time batch host gpu device memory eval"
     " warning skipped saved saving rate state status value token tokens shard dataset process"
 )
-"""Words of harmless lines: a search for one of them skips no lines."""
+"""Words of harmless lines. A search for one of them skips few lines."""
 
 _SMALL = _words(
     "a after again an and are as at be been before by for found from goes going got has have in is"

@@ -19,7 +19,7 @@ from watchkeeper.domain.reading.signatures.prefixes import texts_of
 from watchkeeper.domain.reading.signatures.shapes import Shapes
 
 _COUNTER = re.compile(rb"nan iterations:(?= {1,3}0 )")
-"""Stands in every progress line of Megatron-LM, and would make each of them worth a look."""
+"""A text in every progress line of Megatron-LM. It is masked, or each line would be a hit."""
 
 
 COUNTS, SCALES = b"nan iterations:", b"| loss scale: "
@@ -29,17 +29,18 @@ _SCALE = re.compile(
     rb"loss scale: (?=\d{0,15}[1-9]\.\d{1,3} \|(?![^\n]{0,40}(?:minimum|underflow|floor|too small"
     rb"|at its min|below|reached)))"
 )
-"""As well, and harmless while nothing calls the scale low; `nan.loss-scale` reads all others."""
+"""Another text in every progress line, masked unless the scale is called low. `nan.loss-scale`
+reads other mentions of the scale."""
 
 
 BEHIND = {".py:": r"\d++\)[ \t\f\v]*\n"}
-"""What the only expression that needs a text needs right behind it, where many loggers write that
-text into every line: `trainer.py:231` is a place, and `(trainer.py:231)` at a line's end a frame.
+"""Texts that many loggers write into every line, with what must follow them for a hit. For example,
+`trainer.py:231` only names the logging code.
 """
 
 
 def without_counters(small: bytes) -> bytes:
-    """Return a text in small letters, as long as it was, without what each line of Megatron has."""
+    """Return a lower-case text of the same length, with Megatron's counters masked."""
     if COUNTS in small:
         small = _COUNTER.sub(b"___ iterations:", small)
     if SCALES in small:
@@ -48,12 +49,12 @@ def without_counters(small: bytes) -> bytes:
 
 
 def bare_number(text: str) -> str:
-    """Return a number without blanks around it, so that passing it over takes no more than it."""
+    """Return a number without the blanks around it."""
     return text.strip() if text.strip().isdigit() else text
 
 
 def is_inside_number(small: bytes, start: int, end: int) -> bool:
-    """Say whether digits are a part of a longer number, where no expression takes them for a code.
+    """Return whether digits are a part of a longer number, and so no error code.
 
     A tail of measurements has hundreds of numbers, and some hold 401, 403 or 429.
     """
@@ -62,9 +63,9 @@ def is_inside_number(small: bytes, start: int, end: int) -> bool:
 
 
 def needed_behind(text: str, others: Iterable[str]) -> re.Pattern[bytes]:
-    """Return what has to stand behind a text, so that the text is more than a place.
+    """Return what must follow a text so that the text is a hit.
 
-    What is found takes its characters from others that begin in it: their ends count as well.
+    Overlapping texts hide each other in the search, so their endings are included.
     """
     rests = {
         other[len(text) - at :]
@@ -76,7 +77,7 @@ def needed_behind(text: str, others: Iterable[str]) -> re.Pattern[bytes]:
 
 
 WINDOW_MAX = 4_000
-"""Characters of a longer line that are read around a hit."""
+"""How many characters of a long line are read around a hit."""
 
 ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Colours and cursor movements of a terminal (ECMA-48)."""
@@ -98,8 +99,8 @@ class LineReading:
 
     Attributes:
         signatures: Those that match, the strongest first.
-        silenced: Guards that took something out of it.
-        answers: A recovery or success that answers earlier lines.
+        silenced: Guards that removed text from the line.
+        answers: Signatures of a recovery or success, which cancel earlier lines.
     """
 
     signatures: tuple[Signature, ...] = ()
@@ -114,8 +115,8 @@ class Matcher:
     """Matches lines against all signatures.
 
     Args:
-        plainly: Try every expression on every line, without the plain texts. This is slow, and the
-            reference for the fast way.
+        plainly: Try every expression on every line. This is slow, and is the reference for the fast
+            search.
 
     Raises:
         UnreadPattern: A signature's pattern requires no plain text.
@@ -132,7 +133,7 @@ class Matcher:
         self._numbers = {at for at, literal in enumerate(claims) if literal.isdigit()}
         self._behind = {claims.index(text): needed_behind(text, claims) for text in BEHIND}
         self._claims = finder(claims, Implementation.DFA)
-        # Only lines with a hit are read with this one.
+        # Only lines with a hit use this finder.
         self._index = Index(self._all)
         self._exact = {at for at, one in enumerate(self._all) if not one.any_digit}
         self._exact_claims = Index([self._all[at] for at in self._exact if at >= self._guards])
@@ -141,7 +142,7 @@ class Matcher:
         self._known = KnownLines()
 
     def hits(self, small: bytes) -> Iterator[int]:
-        """Return the places of lines to read, in order, in a text in small letters."""
+        """Return the places of the lines to read in a lower-case text, in order."""
         if b"\r" in small:
             small = small.replace(b"\r", b"\n")
         if not small.endswith(b"\n"):
@@ -157,7 +158,7 @@ class Matcher:
     def without_known(
         self, body: bytes, small: bytes, silenced: Collection[str]
     ) -> tuple[bytes, int]:
-        """Blank the lines that add nothing in a piece of a log in small letters.
+        """Blank known lines in a lower-case piece of a log.
 
         See `KnownLines.without`; `learn` finds these lines.
         """
@@ -175,7 +176,7 @@ class Matcher:
         """Remember the shape of a line, if lines of that shape add nothing to a log."""
         shape = folded(line.encode("utf-8", "replace"))
         if shape not in self._known:
-            # A shape's reading is learnt when it comes again.
+            # The reading of a shape is learnt at its second occurrence.
             reading = self._shapes.reported(line) or self._shapes.reported(line)
             self._known.learn(shape, self._adds(shape.decode(), reading))
 
@@ -199,8 +200,8 @@ class Matcher:
 
         Args:
             line: Without colours and its end.
-            before: The line before it, or the traceback frame that it belongs to: source code below
-                a frame has no meaning here.
+            before: The line before it, or the traceback frame above it. Source code below a frame
+                is ignored.
         """
         reading = self._shape_reading(line) if not may_be_frame(before) else None
         return self._read(line, before) if reading is None else reading
@@ -232,7 +233,7 @@ class Matcher:
         if is_echo(line, before):
             return _NOTHING
         guards = [self._all[number] for number in possible if number < self._guards]
-        # A guard of the whole line silences no answer.
+        # A guard for the whole line does not silence recoveries and successes.
         claimed = any(one.signature.scope is not Scope.TEXT for one in found)
         silence, silenced = _silence(guards, line, texts) if claimed else (-1, [])
         level = int(Rank.MARK) if claimed and _may_warn(line) and _WARNING.search(line) else -1

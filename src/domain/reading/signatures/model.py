@@ -1,4 +1,4 @@
-"""The data model of a signature: a known message, its claim, its source."""
+"""The data model of a signature: a known message, its cause and its source."""
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -7,7 +7,7 @@ from watchkeeper.domain.values.causes import CAUSES, Outlook
 
 
 class Label(StrEnum):
-    """The classes of design 9: the most probable cause that a text itself supports."""
+    """The failure classes: the most probable cause that a text supports."""
 
     PREEMPTION = "preemption"
     NODE_FAILURE = "node_failure"
@@ -34,36 +34,36 @@ class Rank(IntEnum):
     """How much a signature says about the root of a failure."""
 
     MARK = 0
-    """Something failed; why is not said."""
+    """Something failed, for an unnamed reason."""
     GENERIC = 1
     """A kind of error, such as an exception's class."""
     SYMPTOM = 2
-    """Often seen as the consequence of something else, such as a rank that waits for a dead one."""
+    """Often a consequence, such as a rank that waits for a dead one."""
     SPECIFIC = 3
-    """A message that one cause prints."""
+    """A message of one particular cause."""
     ROOT = 4
-    """A message that names the cause itself, whatever else is printed around it."""
+    """A message that names the root cause."""
 
 
 class Scope(StrEnum):
     """How much text a signature affects."""
 
     LINE = "line"
-    """The line that it matches. A benign one removes the whole line."""
+    """The matching line. A benign signature removes the whole line."""
     PART = "part"
     """Benign only: the matched text is removed, and the rest of the line is read."""
     SENTENCE = "sentence"
     """Benign only: the sentence around the match is removed."""
     TEXT = "text"
-    """Benign only: it answers the earlier lines of the labels in `cancels`, as a retry that
-    succeeded does."""
+    """Benign only: it cancels earlier lines with the labels in `cancels`, as a successful retry
+    does."""
 
 
 OUTLOOKS = {label: CAUSES[label.value].outlook for label in Label} | {Label.BENIGN: Outlook.NEVER}
 """Whether a retry makes sense, by class, if the signature itself does not say.
 
-For a harmless text nothing is retried and nobody is asked. An end with a harmless log still raises
-a question: a log without a named failure proves nothing (`CAUSES`).
+A harmless text causes no retry and no question. An end with a harmless log still raises a question,
+since such a log proves nothing (`CAUSES`).
 """
 
 
@@ -76,15 +76,15 @@ class Signature:
         label: The class that it claims.
         pattern: Regular expression, searched in one line; letters of either case.
         example: A line that it matches.
-        counter_example: A line that looks like it and that it must leave alone.
+        counter_example: A similar line that it must not match.
         source: The software or document that prints the message.
-        rank: How close to the root the message stands.
-        scope: How far its word goes.
-        outlook: Whether trying again makes sense; the class's own when none.
-        also: Other readings that a careful person would defend.
-        cancels: Labels whose earlier lines it answers; `Scope.TEXT` only.
-        stated: It states how a job ended, so a line's level silences it not: orchestrators write
-            their jobs' failures as `INFO`, as nothing of their own failed.
+        rank: How close the message is to the root cause.
+        scope: How much text it affects.
+        outlook: Whether a retry makes sense; `None` means the default of the class.
+        also: Other plausible causes.
+        cancels: Labels whose earlier lines it cancels; `Scope.TEXT` only.
+        stated: It states how a job ended, so the log level of its line does not matter.
+            Orchestrators log failures of their jobs as `INFO`.
     """
 
     id: str

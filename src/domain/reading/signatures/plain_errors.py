@@ -1,7 +1,7 @@
-"""A program's own errors: their message is no sign of the infrastructure.
+"""Recognises a program's own errors, whose message proves no infrastructure failure.
 
-`AssertionError: 429 rows have no label` is about rows. A retry because of its number would repeat a
-deterministic bug. So text in such a message never claims that a retry works.
+For example, `AssertionError: 429 rows have no label` is not about HTTP. A retry would repeat the
+bug. So the message of such an error never suggests a retry.
 """
 
 import re
@@ -30,7 +30,7 @@ _CHECKED = re.compile(
     r"|unknown (?:key|option|field|state)|not supported)",
     re.IGNORECASE,
 )
-"""Words of a check that a program makes of its own values."""
+"""Words of a program's check of its own values."""
 
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _PASSES = frozenset({Outlook.RETRY, Outlook.RETRY_ONCE})
@@ -42,7 +42,7 @@ _KEPT_WEAK = frozenset({Label.NETWORK, Label.COLLECTIVE_HANG, Label.CONTROLLER_F
 
 
 def raised_at(line: str) -> re.Match[str] | None:
-    """Return where a line names a plain Python error of the program, if it does."""
+    """Return the place of a plain Python error's name in a line, or `None`."""
     return _RAISED.search(line)
 
 
@@ -55,7 +55,7 @@ def is_error_message(signature: Signature, search: re.Pattern[str], line: str, r
     """Return whether a retry claim rests only on the message of such an error.
 
     Args:
-        signature: What claims it.
+        signature: The signature with the claim.
         search: Its expression.
         line: The line.
         raised: Where the error's name begins, by `raised_at`.
@@ -73,7 +73,7 @@ def is_error_message(signature: Signature, search: re.Pattern[str], line: str, r
     if not messages:
         across = search.search(line, raised)
         messages = [line[found.end() : across.end()]] if across else []
-    # Digits alone, or a word such as `preempted`, may be a name in the program.
+    # Digits, or a word such as `preempted`, may be a name in the program.
     if not any(len(_WORD.findall(one)) >= _LOOSE_WORDS_MIN or _is_named(one) for one in messages):
         return True
     return signature.rank < Rank.SPECIFIC and signature.label not in _KEPT_WEAK

@@ -14,10 +14,10 @@ from watchkeeper.domain.reading.signatures.prefixes import looks_logged
 from watchkeeper.domain.reading.tracebacks import TRACEBACK
 
 HITS_MAX = 4
-"""First and last lines kept of each signature."""
+"""How many first and last lines of each signature are kept."""
 
 BEFORE_LINES = 6
-"""Lines before an error that may say what it was doing."""
+"""How many lines before an error are kept as context."""
 
 TAIL_BYTES = 16_384
 """Length of the end of the text that is kept, for trends of its numbers."""
@@ -26,17 +26,17 @@ _PENDING_BYTES_MAX = 1_048_576
 """A line without an end is cut at this length."""
 
 _WINDOWS_MAX = 16
-"""Most places that are read in a line longer than `WINDOW_MAX`. So a line full of alarming words
-has a bounded cost at any length. Text after the last place is not read."""
+"""How many places are read in a line longer than `WINDOW_MAX`. This bounds the cost of a long line.
+Text after the last place is ignored."""
 
 _PIECE_BYTES = 32_768
 """Size of a piece. Lines to read are found piece by piece; what was learnt helps with the next."""
 
 _CROWDED = 16
-"""If more than one line in so many has to be read, lines that add nothing are dropped first."""
+"""If more than one line in this many has to be read, known lines are dropped first."""
 
 _CROWDED_MIN = 64
-"""Lines of a piece below which that gains nothing."""
+"""A piece with fewer lines is read in full."""
 
 _BEFORE_BYTES_MAX = 8_192
 _ESCAPE_BYTES_MAX = 300
@@ -54,7 +54,7 @@ class Hit:
     """A signature in a line.
 
     Attributes:
-        signature: Which one.
+        signature: The signature.
         number: The line's number, from 1.
         line: The line.
         before: The lines before it, oldest first, if it names an error.
@@ -85,13 +85,13 @@ class Scanner:
     """Reads a log piece by piece; give the pieces to `feed`, then call `finish` once.
 
     Attributes:
-        kept: What was found, by the signature's id.
-        silenced: Guards that took something out of the reading, by id, with a line of each.
+        kept: The hits by the signature's id.
+        silenced: Guards that removed text, by id, each with one line.
         answered: Recoveries and successes, by id.
         lines: Lines read so far.
-        logged: Some line that matters came from a log: it carries a time, a rank or an exception.
+        logged: Whether any important line came from a log, with a time, a rank or an exception.
         tail: The end of the text.
-        said: There was something other than white space before that end.
+        said: Whether the text before `tail` is more than white space.
     """
 
     kept: dict[str, SignatureHits] = field(default_factory=dict[str, SignatureHits])
@@ -138,16 +138,16 @@ class Scanner:
         self._read(buffer, end)
 
     def finish(self) -> None:
-        """Read what is left: a last line without an end."""
+        """Read the last line, which may have no line end."""
         self._pending += self._held
         self._held = b""
         if len(self._pending) > self._done:
             self._read(self._pending, len(self._pending))
 
     def _cleaned(self, data: bytes) -> bytes:
-        """Remove colours, Windows line ends and NULs, also if a piece ends inside of one.
+        """Remove colours, Windows line ends and NULs, even across the end of a piece.
 
-        A log that was cut while it was written begins with as many NULs as it had bytes.
+        A log that was truncated during writing begins with NULs.
         """
         data = data.replace(b"\0", b"") if b"\0" in data else data
         data, self._held = self._held + data, b""

@@ -1,6 +1,6 @@
 """A cache of readings for lines that differ only in their digits.
 
-Most lines of a log do.
+Most lines of a log differ in nothing else.
 """
 
 import re
@@ -93,7 +93,7 @@ class Shapes(Generic[Reported]):
     """The readings of shapes, learnt when a shape occurs for the second time.
 
     Args:
-        learn: Returns what all lines of a shape say; `None` if their digits matter.
+        learn: Returns the reading of all lines of a shape; `None` if their digits matter.
     """
 
     def __init__(self, learn: Callable[[str], Reported | None]) -> None:
@@ -102,11 +102,11 @@ class Shapes(Generic[Reported]):
         self._by_shape: dict[str, Reported | _Sight | None] = {}
 
     def reported(self, line: str) -> Reported | None:
-        """Return what a line says; `None` if it has to be read."""
+        """Return the known reading of a line; `None` if the line has to be read."""
         if len(line) > SHAPE_MAX:
             return None
         shape = shape_of(line)
-        # Read only once: another thread may clear it at any moment.
+        # The cache is read once, since another thread may clear it at any moment.
         known = self._by_shape.get(shape, _Sight.NEW)
         if known is _Sight.NEW:
             # Most shapes of prose occur once: learning them would cost more.

@@ -1,4 +1,4 @@
-"""Failures that only several lines show: numbers that diverge at a log's end."""
+"""Finds diverging numbers at the end of a log."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ _NORM = re.compile(r"\b(?:grad(?:ient)?[_ ]?norm|gnorm)\b[^\d\n|,;]{0,6}" + _NUM
 _SCALE = re.compile(r"\bloss[_ ]scale\b[^\d\n|,;]{0,6}" + _NUMBER, re.IGNORECASE)
 
 _NAME_MAX = len("gradient_")
-"""Characters of a name before its last word, at most."""
+"""How many characters of a name are read before its last word."""
 
 _LINES_MAX = 64
 _JUMP = 1.8
@@ -27,8 +27,7 @@ def diverging_line(tail: str) -> str:
     r"""Return the last line of diverging numbers, or an empty text.
 
     A gradient norm that grows by `_RUNAWAY` twice, or a loss that grows by `_JUMP` together with a
-    growing norm or a falling loss scale: this is what the chronicles of large runs show before a
-    restart.
+    growing norm or a falling loss scale: logbooks of large runs show this before a restart.
 
     >>> diverging_line("loss: 2.2 | grad norm: 1.0\nloss: 2.2 | grad norm: 1.1")
     ''

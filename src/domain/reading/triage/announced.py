@@ -1,4 +1,4 @@
-"""Which weak claims of a text come from a stop that people had announced.
+"""Separates real failures from effects of an announced stop.
 
 A stop leaves signals, cancelled tasks, and complaints of processes that were cut off. A traceback
 that no signal ended, or an exit code of a program's own, is a failure, with or without an announced
@@ -42,10 +42,10 @@ _FRAME_LINES = 4
 
 @dataclass(frozen=True, slots=True)
 class WeakClaim:
-    """A claim that something failed, without a why.
+    """A claim that something failed, without a reason.
 
     Attributes:
-        rule: Its signature or fact.
+        rule: The signature or fact that makes the claim.
         number: The line's number, from 1; 0 for a fact of the context.
         line: The line, or the fact in words.
     """
@@ -58,11 +58,11 @@ class WeakClaim:
 def failures_in(weak: Sequence[WeakClaim]) -> list[WeakClaim]:
     """Return which weak claims are failures, not effects of an announced stop.
 
-    Everything after the first mark of a stop follows from it, and so does a traceback that ends in
-    one. Any mark of a stop explains a fact, such as the state `FAILED`.
+    Everything after the first sign of a stop is its effect. A traceback that ends in such a sign is
+    also an effect. Any sign of a stop explains a fact such as the state `FAILED`.
 
     Args:
-        weak: All weak claims of a text and of what is known around it.
+        weak: All weak claims of a text and its context.
     """
     marks = [one for one in weak if is_stop(one.line)]
     known = any(one.number == 0 for one in marks)
@@ -93,7 +93,7 @@ def ended_by_stop(errors: Sequence[str]) -> bool:
     """Return whether all tracebacks are complete and end in an error that a signal raises.
 
     Args:
-        errors: The line that each ends in, empty for one that was cut.
+        errors: The last line of each traceback; empty for an incomplete one.
     """
     return bool(errors) and all(_RAISED_BY_A_SIGNAL.match(one) for one in errors)
 

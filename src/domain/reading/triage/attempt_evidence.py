@@ -1,7 +1,7 @@
 """Evidence on the end of a job from the orchestrator's report on its tries.
 
 The first task that failed is the cause; tasks killed after it are collateral. The orchestrator's
-report counts if the log lines prove nothing, or only show that a peer was lost.
+report is used if the log proves nothing, or only shows a lost peer.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ _WEAKER_MAX = 2
 
 
 def first_failed(check: Check) -> AttemptFacts | None:
-    """Return the try whose failure ended the instance; none if none is reported.
+    """Return the attempt whose failure ended the instance; `None` if no attempt is reported.
 
     A try that failed long before the end and was retried does not count.
     """
@@ -93,9 +93,9 @@ def attempt_claims(found: Classified, check: Check, job: JobFacts) -> Classified
 
     Args:
         found: The cause from exit facts and log lines.
-        check: The check that saw the end. A traceback of unknown cause in its lines outranks all of
-            this, except the orchestrator's flag about memory. An error that a signal raised after
-            the machine was lost does not count as such a traceback.
+        check: The check that saw the end. A traceback of unknown cause in its lines is stronger
+            than the report, except for the orchestrator's flag about memory. An error that a signal
+            raised after the machine was lost does not count as such a traceback.
         job: The orchestrator's last report.
     """
     if is_unscheduled(job):
@@ -168,7 +168,7 @@ def _classified(
     if first is not None and cause and (dark or found.cause in LOST_PEER_ERRORS):
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
-    # A stopped process complains of lost peers, and an interrupt is not an error of its own.
+    # A stopped process reports lost peers, and an interrupt is not its own error.
     weak = found.cause in _NOISE_OF_A_STOP
     own_error = check.traceback and not check.traceback_of_stop
     asked_for = job.state is JobState.STOPPED or not _lost_its_machine(first, job)
@@ -269,7 +269,7 @@ def _by_words(
         return _unserved(found, check, job, first)
     if first is None or job.signal is not None or job.exit_code is not None:
         return found
-    # The end of a job that ends once a task failed proves nothing; the end of the task's try does.
+    # A job may end because one task failed. Only the end of that task's attempt is evidence.
     lines = (*found.evidence, attempt_line(first))
     if first.signal is not None:
         return replace(found, outlook=Outlook.RETRY_ONCE, evidence=lines, task=first.task)

@@ -22,7 +22,7 @@ def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
     """
     text = "\n".join(lines)
     if not text.strip():
-        return ()  # The signatures are not loaded for nothing.
+        return ()  # The signatures are only loaded for a suspicious tail.
     scanner = Scanner()
     if text.count("\n") >= len(lines):
         text = "\n".join(line.replace("\n", " ") for line in lines)

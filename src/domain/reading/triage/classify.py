@@ -1,7 +1,6 @@
 """Classifies a bad end by its exit facts, then by claims of its log.
 
-Cause and outlook are separate claims. A cause that neither source proves is `unknown`, and the
-report says so.
+Cause and outlook are separate claims. A cause that neither source proves is `unknown`.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ INFRASTRUCTURE_ENDS = frozenset(
         "LOCAL_SUPERVISOR_DIED",
     }
 )
-"""Error types of an end that the job's own supervisor did not survive.
+"""Error types of an end that also ended the job's supervisor.
 
 The first two are Ray's (2.60, JobErrorType), the third is that of our `local` orchestrator.
 """
@@ -49,20 +48,20 @@ RAISED = frozenset(
         "wandb_error",
     }
 )
-"""Causes by which a program ends itself. Nobody sends a SIGKILL for them. So without a traceback, a
-line of such a cause was only in the log when something else killed the process."""
+"""Causes by which a program ends itself. They never come with a SIGKILL. If a process was killed
+without a traceback, a log line about such a cause does not explain it."""
 
 _ERROR_LINE = re.compile(r"^\s*(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """What is known of a bad end; see `FailureClassified` for the fields.
+    """A classified bad end; see `FailureClassified` for the fields.
 
     Attributes:
         cause: A class such as `node_failure`.
-        confidence: How far one line settles the cause; 1 where exit facts do.
-        rules: The signatures that name it; empty where exit facts do.
+        confidence: How surely one line proves the cause; 1 for exit facts.
+        rules: The signatures that name it; empty if exit facts name it.
         secondary: What other lines claim.
         task: The task that printed the line.
     """
@@ -81,7 +80,7 @@ def classify(job: JobFacts, check: Check) -> Classified:
     """Classify a terminal job that did not succeed and that nobody on record stopped.
 
     Args:
-        job: The orchestrator's last word.
+        job: The orchestrator's last report.
         check: The check that saw it, with the log lines that matter.
     """
     error = last_error_line(check.evidence) if check.traceback else ""
@@ -124,7 +123,7 @@ def is_infrastructure_end(job: JobFacts) -> bool:
 def stated_cause(check: Check) -> CauseClaim | None:
     """Return the claim that names the cause of an end, if the recorded lines name one.
 
-    A stop by a person counts only if it is on record: a log line about one proves nothing.
+    A stop by a person counts only if it is recorded. A log line about a stop proves nothing.
     """
     job = check.job
     killed = job is not None and job.signal == _SIGKILL and not check.traceback
@@ -139,7 +138,7 @@ def cause_from_other_sources(found: Classified, check: Check, cause: str) -> Cla
     Args:
         found: What the exit facts say.
         check: The check that saw the end; a traceback in its lines outweighs other sources.
-        cause: The cause that others name; empty for none.
+        cause: The cause that other sources name; empty without one.
     """
     if not cause or check.traceback or found.cause not in ("unknown", "node_failure"):
         return found
@@ -153,7 +152,8 @@ def first_line(job: JobFacts) -> ForeignText:
 
 def fingerprint(job: JobFacts, error: str) -> str:
     """Return the same 8 hex digits for the same failure, whatever its step, time or ids."""
-    # A shell's 137 and a bare -9 are one end; so the error type of the shell's child is left out.
+    # A shell's 137 and a plain -9 mean the same end, so the error type of the shell's child is left
+    # out.
     kind = f"signal {job.signal}" if job.signal is not None else f"exit {job.exit_code}"
     infrastructure = job.error_type if job.error_type in INFRASTRUCTURE_ENDS else ""
     parts = (job.state.value, kind, infrastructure or "", normalise(error))

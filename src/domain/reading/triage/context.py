@@ -1,4 +1,4 @@
-"""The known context of a text, and what it alone says about a cause."""
+"""The known context of a text, and the causes that it names."""
 
 from dataclasses import dataclass, replace
 
@@ -20,8 +20,8 @@ class Attempt(BaseModel):
 
     Attributes:
         task: The task's name or number.
-        state: The orchestrator's word, such as `FAILED` or `PREEMPTED`.
-        message: Its sentence.
+        state: The orchestrator's state, such as `FAILED` or `PREEMPTED`.
+        message: The orchestrator's message.
         exit_code: As the orchestrator shows it.
         started_at: When it began.
         ended_at: When it ended.
@@ -73,7 +73,7 @@ class ContextFact:
 
     Attributes:
         label: The class that it claims.
-        rank: How close to the root it stands.
+        rank: How close it is to the root cause.
         rule: Its id, such as `context.oom-killed`.
         says: The fact in words.
         outlook: `None` means the class's own.
@@ -136,10 +136,10 @@ def states_no_failure(context: Context | None) -> bool:
 
 
 def ended_well(context: Context | None) -> bool:
-    """Return whether a context shows success: exit code 0 or such a state, and no fact against.
+    """Return whether a context shows success and no failure.
 
     Args:
-        context: What is known around a text.
+        context: The context of a text.
     """
     if context is None or context.exit_code not in (None, 0) or facts_of(context):
         return False

@@ -44,10 +44,10 @@ _WENT_WELL = re.compile(r"\bSUCCEEDED\b|(?:finished|completed) successfully", re
 
 
 def unexplained(scanner: Scanner) -> Triage | None:
-    """Return `unknown` where the last lines of a harmless log tell of an error, or none.
+    """Return `unknown` if the last lines of a harmless log show an error, else `None`.
 
     Args:
-        scanner: Of a whole log, finished, in which no signature found a failure.
+        scanner: The finished scanner of a log without a known failure.
     """
     lines = scanner.tail.decode("utf-8", "replace").rstrip("\n").split("\n")
     recovered = max((hit.number for hit in scanner.answered.values()), default=0)
@@ -71,7 +71,7 @@ def unexplained(scanner: Scanner) -> Triage | None:
 
 
 def _is_explained(message: str) -> bool:
-    """Say whether a guard knows what an error tells of as harmless."""
+    """Return whether a guard knows the message of an error as harmless."""
     return bool(matcher().read(f"ERROR: {message.strip(' |-:')}").silenced)
 
 
@@ -90,7 +90,7 @@ def triage_of(scanner: Scanner, context: Context | None = None) -> Triage:
     """Return the verdict on what a scanner has read, with its known context.
 
     Args:
-        scanner: Every line of the text was fed to it.
+        scanner: The scanner, after it read the whole text.
         context: Exit facts, states and attempts, as far as they are known.
     """
     claims = text_claims(scanner, context)
@@ -105,7 +105,7 @@ def triage_of(scanner: Scanner, context: Context | None = None) -> Triage:
 def has_end_evidence(claims: list[TextClaim]) -> bool:
     """Return whether any claim states a failure.
 
-    A fact of the context states one, and so does every signature but a symptom. A symptom, such as
-    a timeout, is also what a healthy job prints, so it names no cause by itself.
+    A fact of the context states one, and so does every signature but a symptom. A healthy job may
+    also print a symptom, such as a timeout, so a symptom alone names no cause.
     """
     return any(claim.number == 0 or claim.rank is not Rank.SYMPTOM for claim in claims)

@@ -1,8 +1,7 @@
 """Decides whether a process ended for lack of memory.
 
-It needs a witness, never a bare number. A SIGKILL may be the kernel's answer to memory, or a
-preemption; `RESOURCE_EXHAUSTED` may be a stock-out. So the orchestrator, or the error that ended
-the program, has to name memory.
+An exit code alone is not enough. A SIGKILL may also be a preemption, and `RESOURCE_EXHAUSTED` a
+lack of machines. So the orchestrator, or the error that ended the program, has to name memory.
 """
 
 import re
@@ -16,7 +15,7 @@ OUT_OF_MEMORY = frozenset({"hbm_oom", "host_oom"})
 _SIGKILL = 9
 
 _FLAG = re.compile(r"(?:^|_)OOM(?:_|$|Killed)|OUT_OF_MEMORY", re.IGNORECASE)
-"""An orchestrator's own class of such an end, such as `OOMKilled`."""
+"""The orchestrator's class for such an end, such as `OOMKilled`."""
 
 _HOST = re.compile(
     r"\boom[- ]?kill|\bkilled due to (?:memory pressure|the node running low on memory)"
@@ -35,7 +34,7 @@ _HOST_ERROR = re.compile(r"^(?:[\w.]+\.)?(?:MemoryError|OutOfMemoryError)\b")
 
 
 def memory_cause(job: JobFacts, check: Check, error: str) -> str:
-    """Return `hbm_oom` or `host_oom` if a witness names memory; empty otherwise.
+    """Return `hbm_oom` or `host_oom` if evidence names memory; empty otherwise.
 
     Args:
         job: The orchestrator's last word.
@@ -48,6 +47,6 @@ def memory_cause(job: JobFacts, check: Check, error: str) -> str:
         return "hbm_oom"
     if _HOST_ERROR.match(error):
         return "host_oom"
-    # Such a line alone may be about another process; together with a SIGKILL it is the witness.
+    # Alone, such a line may be about another process. Together with a SIGKILL it is evidence.
     killed = job.signal == _SIGKILL and any(_HOST.search(line) for line in check.evidence)
     return "host_oom" if killed else ""

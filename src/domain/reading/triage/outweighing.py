@@ -1,8 +1,8 @@
 """Which log claims outweigh an orchestrator's report of a lost machine.
 
-A lost machine takes its log with it in the middle of its work. Such a log holds settings, metrics,
-warnings, caught errors, and the noise of workers that are shut down. So the only stronger claim is
-one that says why a program ended by itself.
+The log of a lost machine stops in the middle of its work. It may hold warnings, caught errors and
+messages of workers that shut down. So only a claim that says why a program ended by itself is
+stronger than the report.
 """
 
 import re
@@ -14,13 +14,13 @@ from watchkeeper.domain.values.causes import NUMERICAL, CauseClaim
 LOST_PEER_ERRORS = frozenset(
     {"collective_hang", "network_storage_transient", "controller_failure", "node_failure"}
 )
-"""Causes that other tasks print once one of them is gone."""
+"""Causes that tasks print after another task is gone."""
 
 _ENDS_A_PROGRAM = frozenset({"hbm_oom", "host_oom", "disk_full", "tpu_bad_node"})
 """Causes whose own message is proof, however the program handles it."""
 
 _NO_RIVALS = LOST_PEER_ERRORS | {"preemption", "user_stopped", "unknown", "benign"}
-"""Causes that agree with that report, follow from it, or prove nothing by themselves."""
+"""Causes that agree with that report, follow from it, or prove nothing."""
 
 _TREND = "nan.trend"
 """The signature of numbers that diverged over many lines."""
@@ -55,8 +55,8 @@ def outweighs(claim: CauseClaim, traceback: bool) -> bool:
     A claim that agrees with the report, or follows from it, does not outweigh it.
 
     Args:
-        claim: What a line of the log says.
-        traceback: The log's tail has a traceback: an error at the start of a line was raised.
+        claim: The claim of a log line.
+        traceback: Whether the log's tail has a traceback.
     """
     if claim.label in _NO_RIVALS:
         return True

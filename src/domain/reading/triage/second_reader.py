@@ -1,6 +1,6 @@
-"""An optional second reader that may add a thought but has no vote.
+"""The interface of an optional second reader, which only suggests causes.
 
-It is off unless somebody supplies one.
+No second reader is used unless one is configured.
 """
 
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ TEXT_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A classified end: everything that a second reader gets.
+    """A classified end: the whole input of a second reader.
 
     Attributes:
         run: The run's slug.
         instance: The instance that ended.
-        cause: What it was classified as.
-        secondary: Other readings that are defensible.
+        cause: Its classified cause.
+        secondary: Other possible causes.
         outlook: Whether trying again makes sense.
         confidence: From 0 to 1.
         evidence: The scrubbed lines that the cause rests on, never the whole log.
@@ -34,7 +34,7 @@ class Question:
 
 
 class SecondReader(Protocol):
-    """Something that reads evidence and guesses, such as a language model.
+    """A program that reads evidence and suggests causes, such as a language model.
 
     It has its own time limit, and raises `ports.sources.Unavailable` when it has no answer;
     then there is no hypothesis, and the record says why.
@@ -42,16 +42,16 @@ class SecondReader(Protocol):
 
     @property
     def source(self) -> str:
-        """Its name, which is recorded with each guess."""
+        """The name that is recorded with each suggestion."""
         ...
 
     def about(self, question: Question) -> tuple[str, ...]:
-        """Return guesses about the cause in words, the likelier first."""
+        """Return suggested causes in words, the likeliest first."""
         ...
 
 
 def limited_hypotheses(guesses: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the guesses to keep.
+    """Return the suggestions to keep.
 
     >>> limited_hypotheses(("a", " ", "b", "c", "d"))
     ('a', 'b', 'c')

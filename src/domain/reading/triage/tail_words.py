@@ -1,7 +1,6 @@
-"""Which plain words the tail of a log contains, found in one pass.
+"""Finds in one pass which plain words the tail of a log contains.
 
-Most of a tail's 200 lines are about other things, and each reader looks for a few words before it
-tries a line.
+Each reader needs a few words before it tries a line, and most lines of a tail have no such word.
 """
 
 from collections.abc import Sequence

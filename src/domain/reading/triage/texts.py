@@ -1,4 +1,4 @@
-"""Classifies the failure that a text shows.
+"""Classifies the failure in a text.
 
 The result is the class, its confidence, the lines that support it, and an outlook.
 
@@ -97,7 +97,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """What a text says about why a run broke, or that it did not.
+    """The classified failure of a text, or that nothing failed.
 
     Attributes:
         label: The most probable cause; `unknown` is an honest answer.
@@ -128,7 +128,7 @@ NOTHING_READ = Triage(Label.UNKNOWN, (), "", 0.0, (EMPTY,), (), Outlook.ASK)
 
 @dataclass(frozen=True, slots=True)
 class TextClaim:
-    """What one line or one fact says about the cause.
+    """A claim of one line or one fact about the cause.
 
     Attributes:
         label: The class that it names.
@@ -154,8 +154,8 @@ class TextClaim:
 def verdict_of(claims: list[TextClaim], scanner: Scanner, context: Context | None = None) -> Triage:
     """Sum up what `text_claims` returned.
 
-    An empty text is `unknown`, unless the context shows a successful end. An empty answer never
-    means that nothing failed.
+    An empty text is `unknown`, unless the context shows a successful end. An empty text does not
+    prove that nothing failed.
     """
     if claims:
         return _verdict(claims)
@@ -248,7 +248,7 @@ def _claim_of(hit: Hit) -> TextClaim:
     moved = label_above(hit)
     if moved is not None and moved is not label:
         also = (label, *also) if label is not Label.UNKNOWN else also
-        # A frame only leads to the error, which says more if the traceback is complete.
+        # A frame only leads to the error. The error says more if the traceback is complete.
         least = Rank.MARK if is_frame(hit.line) else Rank.GENERIC
         label, rank, outlook = moved, max(rank, least), OUTLOOKS[moved]
     return TextClaim(label, rank, hit.number, signature.id, hit.line, outlook, also)

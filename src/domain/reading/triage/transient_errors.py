@@ -1,7 +1,7 @@
-"""Logged failures that training survived: it went on, and broke later.
+"""Finds logged failures that training survived before it failed later.
 
-A storage that did not answer, or a peer that was reset, is retried where it happens. It is not the
-cause if further steps came after it, and the program raised an error of its own after those.
+Programs retry a failed storage request or a reset connection. Such a failure is not the cause if
+training continued, and an error of the program itself ended it later.
 """
 
 import re
@@ -15,7 +15,7 @@ from watchkeeper.domain.reading.tracebacks import TRACEBACK
 from watchkeeper.domain.reading.triage.frames import is_of_a_child
 
 STEPS_MIN = 3
-"""Further steps after which a failure counts as survived: one or two may have been under way."""
+"""How many further steps show that training survived. One or two may have been running already."""
 
 _PASSES = frozenset(
     {Label.NETWORK, Label.NODE_FAILURE, Label.COLLECTIVE_HANG, Label.CONTROLLER_FAILURE}
@@ -23,8 +23,8 @@ _PASSES = frozenset(
 """Failures that training may survive. An announced end, such as a preemption, is not one."""
 
 _OWN = frozenset({Label.CODE_BUG, Label.CONFIG_ERROR, Label.NUMERICAL, Label.HBM_OOM})
-"""Failures by which a program ends itself. Data and checkpoints are not among them: a prefilled
-queue, or a checkpoint written in parallel, fails some steps after its storage did."""
+"""Failures by which a program ends itself. Data and checkpoints are excluded: their errors come
+some steps after the storage failed."""
 
 _OF_A_BROKEN_GPU = re.compile(r"\bCUDA (?:error|driver)|\bCUDA GPUs?\b|cudaError|CUBLAS|CUDNN")
 

@@ -1,8 +1,7 @@
-"""Finds lack of machines in the orchestrator's report and the log.
+"""Recognises ends for lack of machines, from the orchestrator's report and the log.
 
-Iris ends a job that could not be placed in time with a state of its own, which maps to `failed`
-here. Only its name in `error_type`, or its sentence, remains of that state. Other orchestrators say
-the same in sentences.
+Iris has a special state for a job that could not be placed in time. It maps to `failed` here, so
+only its name in `error_type`, or its message, shows it. Other orchestrators say so in a message.
 """
 
 import re
@@ -65,7 +64,7 @@ def unscheduled_line(lines: Iterable[ForeignText]) -> ForeignText:
 
 
 def demand_lines(job: JobFacts, check: Check) -> tuple[str, ...]:
-    """Return the evidence of such an end: the orchestrator's sentence, and the demand."""
+    """Return the orchestrator's message and the unmet demand of such an end, as evidence."""
     said = next((line.strip() for line in job.message.splitlines() if line.strip()), "")
     sentence = (f"the orchestrator says: {said}",) if said else ()
     return tuple(dict.fromkeys((*sentence, *capacity_lines(check.capacity))))
@@ -98,6 +97,6 @@ def cluster_claims(check: Check) -> tuple[CauseClaim, ...]:
 
 
 def cluster_lines(check: Check) -> tuple[ForeignText, ...]:
-    """Return the other kept log lines that say so."""
+    """Return the other kept log lines about problems in the cluster."""
     known = {claim.line for claim in check.claims}
     return tuple(line for line in check.evidence if _CLUSTER.search(line) and line not in known)

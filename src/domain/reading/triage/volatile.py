@@ -1,4 +1,4 @@
-"""The parts that differ when one failure repeats: ids, addresses, numbers."""
+"""Masks the parts of a text that differ when a failure repeats, such as ids."""
 
 import re
 

@@ -1,6 +1,6 @@
 """Guarded actions that a decision advises.
 
-They are proposed with the decision. People consent to them and carry them out.
+A decision proposes such an action. People consent to it and carry it out.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ from watchkeeper.domain.run.run import Run
 
 
 def proposal_for(run: Run, decision: DecisionMade) -> list[PermitEvent]:
-    """Return the proposal of the guarded action that a decision advises, unless one waits."""
+    """Return the proposal of a decision's guarded action, unless it already waits."""
     if not decision.guarded:
         return []
     action, waiting = GuardedAction(decision.guarded), open_proposals(run)
@@ -30,9 +30,9 @@ def proposal_for(run: Run, decision: DecisionMade) -> list[PermitEvent]:
 
 
 def consent_used_by(run: Run, now: datetime) -> list[ConsentUsed]:
-    """Record that the awaited consent is used, once a human's answer says so.
+    """Record the use of the awaited consent, after a human answered.
 
-    The answer says that the action was carried out. watchkeeper does not carry it out itself.
+    The answer means that people carried out the action. watchkeeper never does it.
     """
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     if decided is None or not decided.guarded:

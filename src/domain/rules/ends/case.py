@@ -1,4 +1,4 @@
-"""The input of every R rule, and helpers to build its answer."""
+"""The input of all R rules, and helpers to build their decisions."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ class Case:
 
     Attributes:
         run: The run, with the failure folded in as its newest.
-        failure: The end to answer.
+        failure: The failure to decide on.
         evidence: The evidence of the failure.
         check: The newest check of the instance that ended.
         now: The time of the decision.
@@ -41,11 +41,11 @@ def answer(
 
     Args:
         case: The end.
-        action: What follows.
+        action: The action.
         rule: The rule that chose it.
         because: One sentence.
         more: Further evidence to cite.
-        proposes: Advice to a person, the last sentence of the question.
+        proposes: Advice to a person. It becomes the last sentence of the question.
     """
     revised = (f"event {case.failure.revised}",) if case.failure.revised else ()
     cited = (f"event {case.failure.version}", *revised, *case.evidence, *more)

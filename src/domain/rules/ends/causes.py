@@ -20,7 +20,7 @@ def supersede_command(run: str) -> str:
 
 
 def r4(case: Case) -> DecisionMade | None:
-    """R4: the numbers went wrong, by the lines of the end or by a finding open at that time."""
+    """R4: the numbers were wrong, by log lines or by a finding that was open at the end."""
     wrong = sorted(NUMBERS_WRONG & set(case.failure.findings))
     if case.failure.cause != NUMERICAL and not wrong:
         return None
@@ -147,7 +147,7 @@ def _traced(case: Case) -> str:
 def _memory(case: Case) -> DecisionMade | None:
     """Out of memory: ask the DRI, at once or after the one retry that `policy.oom` allows.
 
-    The retry changes nothing, because another batch size or mesh is another trajectory.
+    The retry uses the same configuration: another batch size or mesh would change the training.
     """
     cause, proposes = case.failure.cause, _changed_words(case)
     if policy_of(contract_of(case.run)).oom == "ask":
@@ -170,8 +170,8 @@ def _memory(case: Case) -> DecisionMade | None:
 def r7(case: Case) -> DecisionMade | None:
     """R7: name a bad TPU node; a human deletes it, then the run is relaunched.
 
-    watchkeeper cannot delete the node, and a relaunch on it fails again. So it asks, even if the
-    contract makes an exception to the consent.
+    watchkeeper cannot delete the node, and a relaunch on it fails again. So it asks even if the
+    contract requires no consent.
     """
     if case.failure.cause != "tpu_bad_node":
         return None
@@ -200,7 +200,7 @@ def r7(case: Case) -> DecisionMade | None:
 
 
 def nodes_of(case: Case) -> tuple[str, ...]:
-    """Return the bad machines of an end: as classified, else from the lines of its check."""
+    """Return the bad machines of an end, as classified or from the lines of its check."""
     return case.failure.nodes or bad_nodes(case.check, case.failure.evidence)
 
 
@@ -262,15 +262,15 @@ def r19_outlook(case: Case) -> DecisionMade | None:
 
 
 _LOST = "node_failure"
-"""The cause that is a machine's own. A preemption may take the same one for any reason."""
+"""The cause that may be a defect of a machine. A preemption says nothing about the machine."""
 
 
 _STATED = 4
-"""The newest earlier losses that are named."""
+"""How many earlier losses of a machine are named."""
 
 
 def machines_lost_before(case: Case) -> str:
-    """Say which machines of this end were lost before, for a relaunch; empty where none was."""
+    """Name the machines of this end that earlier ends also lost; empty if there are none."""
     if case.failure.cause != _LOST:
         return ""
     mine = set(case.failure.nodes)

@@ -1,8 +1,7 @@
 """How well the cause and the outlook of an end are supported, separately.
 
-Cause and outlook are two claims. Out of memory may be proven as the cause while nobody knows
-whether it would recur. If nothing explains an end, one more try may still make sense. All of it
-follows from the record of the end, so it works for histories of any age.
+Cause and outlook are separate claims. A proven cause, such as out of memory, may have an unknown
+outlook. If nothing explains an end, one more retry may still make sense.
 """
 
 from dataclasses import dataclass

@@ -9,12 +9,12 @@ from watchkeeper.domain.values.observation.gate_facts import RepositoryFacts
 
 
 class Revise(Command):
-    """Take an end for something else than it was classified as.
+    """Change the recorded cause of a failure.
 
     Attributes:
-        failure: The version of the event that classified it.
-        cause: What it was.
-        reason: How that is known.
+        failure: The version of the event that classified the end.
+        cause: The new cause.
+        reason: The evidence, in the person's words.
     """
 
     failure: PositiveInt
@@ -26,13 +26,14 @@ class ReportFix(Command):
     """A small fix was pushed for the code bug that ended the newest instance (R5).
 
     Attributes:
-        git_sha: Its commit.
-        reason: What it mends.
-        repository: What the code's remote says of the commit; none without an answer.
-        changed: Files that differ between the launched commit and this one; none without an answer.
-        reading: How the remote answered.
-        bundle: Source bundle that was built from it; empty where the contract names none.
-        container: Image that was built from it; empty where the contract names none.
+        git_sha: The commit of the fix.
+        reason: What the fix changes.
+        repository: The facts of the code's remote about the commit; `None` without an answer.
+        changed: Files that differ between the launched commit and this one; `None` without an
+            answer.
+        reading: The state of the remote's answer.
+        bundle: The source bundle built from the commit; empty if the contract names no bundle.
+        container: The image built from the commit; empty if the contract names no image.
     """
 
     git_sha: GitSha
@@ -45,13 +46,13 @@ class ReportFix(Command):
 
 
 class SuggestCause(Command):
-    """A second reader was asked what an end was, and this is what came of it.
+    """Record a second reader's suggestions about the cause of an end.
 
     Attributes:
-        failure: The version of the event that classified it.
-        source: Who was asked.
-        hypotheses: Its guesses in words; empty without an answer.
-        failed: Why there is no answer; empty where there is one.
+        failure: The version of the event that classified the end.
+        source: The second reader's name.
+        hypotheses: The suggested causes; empty without an answer.
+        failed: Why there is no answer; empty after an answer.
     """
 
     failure: PositiveInt

@@ -29,14 +29,14 @@ from watchkeeper.domain.values.contract.plan import LaunchPlan, identity_digest,
 Outcome = list[RunEvent] | Refused
 
 FILES_MAX = 50
-"""Most files that a small fix may change."""
+"""How many files a small fix may change."""
 
 _SHOWN_MAX = 8
-"""Most changed files that a decision names."""
+"""How many changed files a decision names."""
 
 
 def report_fix(run: Run, command: ReportFix) -> Outcome:
-    """Continue at the commit of a small fix, or refuse it by name. An agent may report one."""
+    """Continue at the commit of a small fix, or refuse it. An agent may report a fix."""
     refused = _refused(run, command)
     if refused is not None:
         return refused
@@ -95,7 +95,7 @@ def _refused(run: Run, command: ReportFix) -> Refused | None:
 
 
 def _counting(run: Run, command: ReportFix) -> tuple[str, ...]:
-    """Return the changed files that count, without those that the contract ignores for L2."""
+    """Return the changed files, without those that the contract ignores for L2."""
     ignored = contract_of(run).code.ignore
     return tuple(
         path

@@ -1,9 +1,8 @@
-"""What a relaunch rules out about the failure before it.
+"""Decides which possible causes of a failure a relaunch has ruled out.
 
-A relaunch runs the same code on the same data over the same fabric. Training past the place of the
-failure rules out deterministic causes there. The same failure on other machines rules out the
-earlier machines and their allocation. Nothing rules out the fabric: it stays the same, and its
-faults pass by themselves.
+A relaunch uses the same code, data and network fabric. Training past the failed step rules out
+deterministic causes. The same failure on other machines rules out the earlier machines. The fabric
+is never ruled out, because its faults may disappear without a change.
 """
 
 from watchkeeper.domain.rules.ends.case import place_of
@@ -14,7 +13,7 @@ from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.causes import UNKNOWN, Hypothesis
 
 _DETERMINISTIC = frozenset({Hypothesis.CODE, Hypothesis.DATA})
-"""Causes that fail again at the same place on any machine."""
+"""Causes that recur at the same step on any machine."""
 
 _PLACED = frozenset({Hypothesis.NODE, Hypothesis.ALLOCATION})
 """Causes that disappear if the next instance gets other machines."""
@@ -23,11 +22,11 @@ _NONE: frozenset[Hypothesis] = frozenset()
 
 
 def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]:
-    """Return the outcome once an instance trains past the place of the earlier failure.
+    """Return the outcome once an instance trains past the step of the earlier failure.
 
     Args:
         run: The run with the check folded in.
-        check: Of a live instance.
+        check: A check of the live instance.
     """
     stake, failure = run.ends.judgement.stake, _at_stake(run)
     if stake is None or failure is None or failure.step is None or check.progress is None:
@@ -35,7 +34,7 @@ def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]
     if check.instance == stake.after:
         return []
     seen = check.progress.step - check.progress.uncertainty
-    # Must be beyond the whole window: a few steps past it may still be the same place.
+    # The step must be past the whole window. A few steps further may still be the same place.
     if seen <= failure.step + failure.step_uncertainty + WINDOW_STEPS:
         return []
     because = f"training is well past the place of {failure.instance}'s end ({place_of(failure)})"
@@ -67,7 +66,7 @@ def judged_by_end(run: Run) -> list[HypothesesJudged]:
 
 
 def _may_be_alike(newest: Failure, before: Failure) -> bool:
-    """Say whether two ends at one place may be one failure: not if their causes differ."""
+    """Return whether two ends at one step may be the same failure. Different causes exclude it."""
     known = {newest.cause, before.cause} - UNKNOWN
     return len(known) <= 1
 
@@ -97,11 +96,11 @@ def _judged(
     because: str,
     shown: str,
 ) -> HypothesesJudged:
-    """Record an outcome: hypotheses that it rules out, and those that were seen again."""
+    """Return the outcome: ruled out hypotheses, and hypotheses that were seen again."""
     out, seen = outcome
     gone = tuple(one for one in stake.hypotheses if one in out)
     left = tuple(one for one in stake.hypotheses if one not in out)
-    # If several remain, nobody knows which. A hypothesis that was never tested is no finding.
+    # If several hypotheses remain, none of them is confirmed.
     alone = left if len(left) == 1 and (gone or left[0] in seen) else ()
     return HypothesesJudged(
         instance=instance,

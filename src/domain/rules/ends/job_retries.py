@@ -1,6 +1,6 @@
 """Failures inside one job that the orchestrator itself retries (R2, R3).
 
-The orchestrator keeps such a job alive. So no end is seen, no matter how often it fails.
+The orchestrator keeps such a job alive, so the job shows no end even if it fails often.
 """
 
 from datetime import datetime
@@ -24,14 +24,14 @@ from watchkeeper.domain.values.durations import render_duration
 from watchkeeper.domain.values.instance import Instance, Tried
 
 _CITED_MAX = 4
-"""Most failed tries that a decision cites, newest last."""
+"""How many failed tries a decision cites, newest last."""
 
 
 class RepeatedTries(NamedTuple):
-    """Why repeated failures inside a job need a person.
+    """Why the repeated failures inside a job need a person.
 
     Attributes:
-        rule: R2 for the same failure again, R3 for too many.
+        rule: R2 for a repeated failure, R3 for too many failures.
         because: One sentence.
         evidence: The tries that support it.
     """
@@ -60,7 +60,7 @@ def repeats_at_end(case: Case) -> RepeatedTries | None:
         return None
     ended = case.failure
     last = Tried(ended.ended_at or ended.at, first, ended.step, ended.step_uncertainty)
-    # The last try may have been seen before the end of the job was.
+    # An earlier check may already have seen the last try.
     known = (one for one in instance.tries if one.facts is not None and not is_same(one, last))
     return _same_again(case.run, (*known, last))
 
@@ -79,7 +79,7 @@ def retried(
         run: The run with the check folded in.
         before: The instance as it was before the check.
         check: The check.
-        spent: Restarts by a rule that were already charged.
+        spent: Restarts that were already charged to the budget.
         now: The time of the decision.
     """
     job, instance = check.job, run.instances[-1]
@@ -165,7 +165,7 @@ def _alike(earlier: Tried, last: Tried) -> str:
     if one is not None and other is not None:
         if one.node and one.node == other.node:
             return f"the same node ({one.node})"
-        # A lost machine always leaves the same text, so only the same machine is a repeat.
+        # Every lost machine leaves the same text, so only the same machine counts as a repeat.
         if not lost_machine_cause(one) and attempt_fingerprint(one) == attempt_fingerprint(other):
             return "the same fingerprint"
     if earlier.step is None or last.step is None:

@@ -14,15 +14,15 @@ _LOUD = frozenset(rule.id for rule in LIVE_RULES if rule.severity is Severity.AL
 _KEEPING = frozenset(rule.id for rule in LIVE_RULES if rule.keeps_stacks)
 
 CAPTURE = "stacks of all ranks, the state of collectives and node names"
-"""Evidence to keep of a job that hangs; the finding says how, for its kind of machine."""
+"""Advice to keep evidence of a hanging job. The finding says how."""
 
 
 def answer_to(found: OpenFinding, check: CheckRecorded) -> DecisionMade:
     """Return the decision on a finding of a live instance: only whom to notify.
 
     Args:
-        found: The finding as it opened, or as its severity rose.
-        check: The check at which that happened.
+        found: The new finding, or the finding with its raised severity.
+        check: The check at which it opened or rose.
     """
     loud = found.rule in _LOUD or found.severity is Severity.ALERT
     action = Action.ALERT if loud else Action.NOTIFY
@@ -31,7 +31,7 @@ def answer_to(found: OpenFinding, check: CheckRecorded) -> DecisionMade:
     return DecisionMade(
         instance=check.instance,
         action=action,
-        # No detector rule covers it, for example a job that is unaccounted for: a person judges.
+        # No rule covers such a finding, for example about a lost job. A person judges it.
         rule="R17" if found.rule.startswith("H") else found.rule,
         because=because,
         evidence=found.evidence or (found.summary,),

@@ -1,8 +1,7 @@
 """Recovery after a bad end: the first R rule that holds decides.
 
-The order is the safety argument. Rules that forbid a relaunch come before rules that allow one.
-Whatever no rule covers goes to a human (R19). Each row of `TABLE` names the rules by which it
-decides.
+Rules that forbid a relaunch come before rules that allow it, so the order keeps a run safe. A human
+decides on ends that no rule covers (R19). Each row of `TABLE` names its rules.
 """
 
 from collections.abc import Callable
@@ -69,8 +68,8 @@ class RecoveryRow:
     """One row of the table.
 
     Attributes:
-        rules: The rules by which it decides.
-        decides: Returns a decision, or none if the row does not apply.
+        rules: The ids of the rules.
+        decides: Returns a decision, or `None` if the row does not apply.
     """
 
     rules: tuple[Rule, ...]
@@ -81,8 +80,7 @@ def recover(case: Case) -> DecisionMade | None:
     """Choose what to do about a bad end.
 
     Returns:
-        The decision, or none while it waits for the answer of a source. An empty or failed answer
-        proves nothing. After the timeout the DRI is asked.
+        The decision; `None` while a source has not answered. After the timeout the DRI is asked.
     """
     for row in TABLE:
         decision = row.decides(case)
@@ -132,12 +130,12 @@ def launch_source(run: Run) -> Checkpoint | None:
     if newest.resume_step is None or not stated or newest.resume_from != stated:
         return None
     if run.checkpoints.validated:
-        return None  # An empty listing does not prove that its own are gone.
+        return None  # An empty listing does not prove that the run's own checkpoints are gone.
     return Checkpoint(newest.resume_step, newest.resume_from, CheckpointKind.PERMANENT, version=0)
 
 
 def _r14_planned(case: Case) -> DecisionMade | None:
-    """R14: an end in the window of an announced act belongs to that act; a human continues."""
+    """R14: an end during an announced act belongs to that act; a human continues."""
     end = case.run.instances[-1].end
     ended = end.ended_at if end is not None and end.ended_at is not None else case.now
     act = act_around(case.run, (ended, case.now))
@@ -173,11 +171,11 @@ def _r19_owner(case: Case) -> DecisionMade | None:
 
 
 def _r9(case: Case) -> DecisionMade | None:
-    """R9: no relaunch while the run logs elsewhere than agreed: it would log there again."""
+    """R9: no relaunch while the run logs under another identity than agreed."""
     drift = case.run.health.findings.get(DRIFTED)
     if drift is not None:
         return answer(case, Action.ESCALATE, "R9", drift.summary, *drift.evidence)
-    # An act silences the finding, but a relaunch would still log there.
+    # A planned act silences the finding, but a relaunch would log to the wrong place again.
     lines = identity_drift(case.run, case.check)
     if not lines:
         return None
@@ -221,7 +219,7 @@ def _r19_approval(case: Case, decided: DecisionMade) -> DecisionMade:
 
 
 def no_checkpoint(case: Case) -> DecisionMade:
-    """Return the question that there is nothing to resume from (R10)."""
+    """Return the question about an end without a checkpoint (R10)."""
     because = "there is no complete, validated checkpoint to resume from"
     rejected = [f"{path}: {why}" for path, why in case.run.checkpoints.rejected.items()]
     if rejected:
@@ -283,7 +281,7 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
 
 
 def _nodes_left(case: Case) -> str:
-    """Describe what a relaunch on an answer does not change, if no single node is known bad."""
+    """Warn that a relaunch changes no machine, if no single bad node is known."""
     nodes = nodes_of(case)
     if case.failure.cause != "tpu_bad_node" or len(nodes) == 1:
         return ""
@@ -302,7 +300,7 @@ def _witness(chosen: Checkpoint) -> str:
 
 
 def resumable_on_record(case: Case) -> Checkpoint | None:
-    """Return where to resume when a person asks, even if the last check has no listing."""
+    """Return the checkpoint for a person's relaunch, even without a listing in the last check."""
     if source_is_fresh(case.check, "checkpoints"):
         return newest_resumable(case.run, case.check) or launch_source(case.run)
     validated = [c for c in case.run.checkpoints.validated.values() if is_resumable(case.run, c)]

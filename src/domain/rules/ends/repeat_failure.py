@@ -13,14 +13,14 @@ from watchkeeper.domain.values.durations import render_duration
 
 
 def charged(run: Run, now: datetime) -> tuple[list[Restart], list[Restart]]:
-    """Return the restarts of the window that count against the budget, and the others.
+    """Return the restarts in the window: those that count against the budget, and the others.
 
-    A restart is free if it produced a validated checkpoint beyond the one it resumed from, because
-    training made progress. It is also free if later evidence excused its failure.
+    A restart with progress does not count: it wrote a validated checkpoint beyond the one it
+    resumed from. A restart after an excused failure does not count either.
     """
     window = contract_of(run).retries.window
     excused = {one.instance for one in run.ends.failures if one.excused}
-    # A restart that a human asked for is not a restart by rule.
+    # A restart at a human's request does not count.
     recent = [one for one in run.ends.restarts if one.at > now - window]
     free = [one for one in recent if one.gained is not None or one.after in excused]
     return [one for one in recent if one not in free], free
@@ -82,7 +82,7 @@ def r12(case: Case) -> DecisionMade | None:
 
 
 def r19_retried(case: Case) -> DecisionMade | None:
-    """R19: R1 retries such an end once; if it comes back, even later on, a person judges."""
+    """R19: R1 retries such an end once. If it recurs at any time, a person judges."""
     failure = case.failure
     seen = [f for f in _counting(case) if f.fingerprint == failure.fingerprint]
     if case.outlook is not Outlook.RETRY_ONCE or not seen:
@@ -95,7 +95,7 @@ def r19_retried(case: Case) -> DecisionMade | None:
 
 
 def earlier_failures(run: Run, failure: Failure) -> list[Failure]:
-    """Return the earlier failures that are evidence on the run, without the excused ones."""
+    """Return the earlier failures, without those that later evidence excused."""
     return [one for one in run.ends.failures if one.version < failure.version and not one.excused]
 
 

@@ -1,6 +1,6 @@
 """Proof that a resumed instance continues the training of the one before.
 
-It is recorded once for each instance.
+The proof is recorded once for each instance.
 """
 
 from watchkeeper.domain.rules.health.resume import ResumeComparison, resume_doubts
@@ -12,7 +12,7 @@ from watchkeeper.domain.run.watch import CheckRecorded
 
 
 def resume_events(run: Run, check: CheckRecorded) -> list[RunEvent]:
-    """Return the verdict on a resume, once there is one, and a question if losses differ.
+    """Return the verdict on a resume when it is known, and a question if losses differ.
 
     Args:
         run: The run with the check and its findings folded in.

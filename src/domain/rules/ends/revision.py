@@ -98,7 +98,7 @@ def _decide_again(run: Run, now: datetime) -> list[RunEvent]:
 def receive_and_revise(run: Run, command: ReceiveSignal) -> list[RunEvent]:
     """Record a signal, and revise an end of unknown cause if the signal names the cause.
 
-    It starts nothing. Earlier decisions stay valid, and later decisions read the new cause.
+    Nothing is started. Earlier decisions stay valid. Later decisions read the new cause.
     """
     events = receive(run, command)
     if not events:

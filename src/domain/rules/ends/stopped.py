@@ -13,13 +13,13 @@ from watchkeeper.domain.values.contract.lane_policy import policy_of
 from watchkeeper.domain.values.durations import render_duration
 
 AFTER_SUBMIT = timedelta(minutes=2)
-"""A stop this soon after a submit is usually a second thought of its author."""
+"""A stop this soon after the submit is usually the submitter's own."""
 
 _SAID_MAX = 200
 
 
 def r14_by_its_words(case: Case) -> DecisionMade | None:
-    """R14: log lines or the signal show that somebody stopped it, and no stop is on record."""
+    """R14: log lines or the signal show that somebody stopped it; no stop is recorded."""
     if case.failure.cause != "user_stopped":
         return None
     because = (
@@ -30,7 +30,7 @@ def r14_by_its_words(case: Case) -> DecisionMade | None:
 
 
 def r14_stopped(case: Case) -> DecisionMade | None:
-    """R14: the orchestrator calls the job stopped, and no stop is on record.
+    """R14: the orchestrator reports the job as stopped; no stop is recorded.
 
     A cancel by API, a stopped parent and a person leave the same state, mostly without a reason.
     The rule does not apply if the orchestrator says that a machine was taken, or if the contract
@@ -62,11 +62,11 @@ PROPOSES = (
     "Find out whose it is: end it, or wait until it has ended, then relaunch; or leave this run "
     "where it is the one that goes on?"
 )
-"""What the DRI is advised to do."""
+"""Advice to the DRI."""
 
 
 def r19_other_writer(case: Case) -> DecisionMade | None:
-    """Ask where another job that lives writes to this run's root: a relaunch would be a second."""
+    """R19: another live job writes to this run's root; a relaunch would be a second writer."""
     writers = other_writers(case.run, case.run.instances[-1], case.check)
     if not writers:
         return None

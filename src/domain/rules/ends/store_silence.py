@@ -1,7 +1,7 @@
 """Timeout for a checkpoint store that gives no answer after an end.
 
-Without the store's listing nothing is relaunched. A dead run must not wait unseen for ever, so a
-question follows the timeout.
+Nothing is relaunched without the store's listing. After the timeout the DRI is asked, so that the
+run does not wait unnoticed.
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ PROPOSES = (
 
 
 def silent_too_long(run: Run, check: CheckRecorded, now: datetime) -> str:
-    """Say whether the store of an ended instance has been silent past the timeout.
+    """Return why the store of an ended instance counts as silent for too long.
 
     The timeout equals the stall limit of a live run (`live.stall` and `live.stall_cadences`). It
     starts when the end was first seen.

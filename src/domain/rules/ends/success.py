@@ -1,7 +1,6 @@
 """Response to a success: report wrong numbers (R4), then verify artefacts.
 
-The orchestrator only reports that the program ended with exit code 0. A run whose loss is NaN also
-ends that way.
+The orchestrator only reports exit code 0. A run with a NaN loss also ends with it.
 """
 
 from watchkeeper.domain.rules.ends.causes import supersede_command
@@ -43,12 +42,12 @@ def wrong_record(run: Run) -> list[FindingOpened]:
 def alerts_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
     """Alert and ask about wrong numbers that a success leaves open; nothing if there are none.
 
-    It asks even if the finding was asked about before. At that time the run was live and could not
+    It asks even if an earlier question was about the same finding: at that time the run could not
     be sealed.
 
     Args:
         run: The run with the findings of its last check.
-        check: That check.
+        check: The last check.
         job: The orchestrator's last word.
     """
     wrong = wrong_numbers(run)
@@ -99,7 +98,7 @@ def question_about_record(run: Run, check: CheckRecorded) -> list[EscalationRais
 
 
 def missing_from_success(run: Run, check: CheckRecorded) -> str:
-    """Return what a success lacks at its last check: its final step, or any trace at all.
+    """Return what a success lacks at its last check, such as its final step.
 
     The tracker counts from 0, so its step may be one less than the final one. A source without an
     answer proves nothing.
@@ -122,7 +121,7 @@ def missing_from_success(run: Run, check: CheckRecorded) -> str:
 
 
 def question_about_short_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
-    """Open H11 and ask if a success falls short; in every lane."""
+    """Open H11 and ask if a success lacks its final step, in every lane."""
     lack = missing_from_success(run, check)
     if not lack:
         return []
@@ -161,7 +160,7 @@ def verify_success(instance: str, job: JobFacts) -> DecisionMade:
 
 
 def has_reached_the_end(run: Run, check: CheckRecorded) -> bool:
-    """Say whether an instance ended at or beyond the contract's final step.
+    """Return whether an instance ended at or beyond the contract's final step.
 
     The highest step that any source showed counts, or a complete checkpoint.
     """

@@ -35,7 +35,7 @@ DIAGNOSTIC = "stale_diagnostic"
 def long_pending(given: DetectorInput) -> DetectorAnswer:
     """H6: the job waits longer than the contract allows.
 
-    It becomes an alert once the job is proven stuck: it asks for machines that nobody provisions.
+    It is an alert if the job asks for machines that nobody provisions.
     """
     run, instance, check, now = given.run, given.instance, given.check, given.now
     limit = contract_of(run).watch.pending_notify
@@ -55,14 +55,13 @@ def long_pending(given: DetectorInput) -> DetectorAnswer:
 
 
 def partial_allocation(given: DetectorInput) -> DetectorAnswer:
-    """H6: the job got some of the machines that it asked for, and the rest does not come."""
+    """H6: the job got only some of its machines for too long."""
     run, instance, check, now = given.run, given.instance, given.check, given.now
     limit = contract_of(run).watch.pending_notify
     capacity = check.capacity
     alive = check.job is not None and check.job.state in (JobState.RUNNING, JobState.PENDING)
     if capacity is None or capacity.wanted is None or capacity.granted is None or not alive:
-        # Without numbers the answer is unknown; a cluster that answers without them reports no
-        # lack.
+        # Without numbers the answer is unknown. A cluster that gives no numbers reports no lack.
         answered = alive and (_is_reported(check) or _tries_are_known(check))
         return DetectorAnswer(PARTIAL, "H6", Severity.NOTIFY, False if answered else None, "")
     short = capacity.granted < capacity.wanted
@@ -88,13 +87,13 @@ def partial_allocation(given: DetectorInput) -> DetectorAnswer:
 
 
 def _tries_are_known(check: CheckRecorded) -> bool:
-    """Say whether the tries of its tasks are known: a waiting one would show what is wanted."""
+    """Return whether the attempts of the job's tasks are known. They show the wanted machines."""
     attempts = [r for r in check.readings if r.source == "attempts"]
     return bool(attempts) and all(r.state is SourceState.FRESH for r in attempts)
 
 
 def _short_since(run: Run, instance: Instance, check: CheckRecorded) -> datetime | None:
-    """Return since when less than requested has been granted, without a break."""
+    """Return since when the job has had fewer machines than requested."""
     since: datetime | None = None
     for last in reversed(checks_before(run, check)):
         capacity = last.capacity
@@ -165,9 +164,9 @@ def other_writers(run: Run, instance: Instance, check: CheckRecorded) -> list[Ot
     """Return the other live jobs that write to this run's root, or claim to be this run.
 
     Args:
-        run: For its root and its slug.
-        instance: Its own job is excluded, live or ended.
-        check: It holds the other jobs that were seen.
+        run: The run with its output root and slug.
+        instance: The instance whose own job is excluded.
+        check: The check with the other jobs.
     """
     return [one for one in _others(instance, check) if _writes_here(run, one)]
 
@@ -213,7 +212,7 @@ def job_line(other: OtherJob) -> str:
 
 
 def _is_reported(check: CheckRecorded) -> bool:
-    """Say whether the cluster was reported: only then does an empty list mean no other job."""
+    """Return whether the cluster was reported. Only then does an empty list mean no other job."""
     cluster = [r for r in check.readings if r.source == "cluster"]
     return bool(cluster) and all(r.state is SourceState.FRESH for r in cluster)
 

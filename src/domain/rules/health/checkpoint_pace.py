@@ -18,7 +18,7 @@ from watchkeeper.domain.values.contract.intervals import read_interval
 from watchkeeper.domain.values.durations import render_duration
 
 SEEN_MIN = 4
-"""Checkpoints needed before their own interval counts as the expected one."""
+"""How many checkpoints must come before their own interval is the expected one."""
 
 LANE_INTERVALS: Mapping[Lane, timedelta] = MappingProxyType(
     # Advice: rolling checkpoints every 15 min. Twice that without one is costly on a hero run.
@@ -37,10 +37,10 @@ class Interval:
     """The interval between two checkpoints.
 
     Attributes:
-        steps: The interval in steps; none if it is a time.
-        time: The interval as a time; none if it is a number of steps.
+        steps: The interval in steps; `None` if it is a time.
+        time: The interval as a time; `None` if it is a number of steps.
         source: Where the interval comes from, for people.
-        assumed: Nobody states it; it is the lane's default, or the longest wait so far.
+        assumed: Whether it is only assumed: the lane's default, or the longest wait so far.
     """
 
     steps: int | None
@@ -64,10 +64,10 @@ def expected_interval(run: Run) -> Interval | None:
 
 
 def assumed_interval(run: Run) -> Interval | None:
-    """Return the assumed interval, if none is stated and too few checkpoints came to measure it.
+    """Return the assumed interval, if it is neither stated nor measurable yet.
 
-    It is the lane's default, or the longest wait so far. A run that saves more rarely is notified
-    once.
+    It is the lane's default, or the longest wait so far. A run that saves more rarely causes one
+    notice.
 
     Returns:
         None if the rolling checkpoints are kept elsewhere, because the listed root may stay empty.

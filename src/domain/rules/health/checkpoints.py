@@ -42,10 +42,10 @@ COVERAGE = "rollback_coverage"
 """The finding that fewer checkpoints remain than the contract keeps, or soon will."""
 
 LISTED_MAX = 32
-"""A check names this many complete checkpoints, so it cannot count a deeper rollback window."""
+"""How many complete checkpoints a check names. A deeper rollback window cannot be counted."""
 
 EXPIRY_SOON = timedelta(days=1)
-"""Time to the newest checkpoint's expiry below which the rollback window is in danger."""
+"""If the newest checkpoint expires within this time, the finding opens."""
 
 
 def checkpoints_stalled(given: DetectorInput) -> DetectorAnswer:
@@ -74,7 +74,7 @@ def checkpoints_stalled(given: DetectorInput) -> DetectorAnswer:
 def _late(
     run: Run, instance: Instance, check: CheckRecorded, interval: Interval, now: datetime
 ) -> tuple[str, int | None] | None:
-    """Describe how late the next checkpoint is; empty if it is not; none if unknown."""
+    """Describe how late the next checkpoint is; empty if it is on time, `None` if unknown."""
     if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return None
     newest = _newest_came(run, check)
@@ -93,7 +93,7 @@ def _late(
         rate = check.liveness.rate
         if late or not _is_retried(instance, check) or not rate:
             return (f"{gained} steps since the last one" if late else ""), newest
-        # Each retry repeats these steps: only elapsed time shows that none is ever saved.
+        # Each retry repeats these steps, so only the elapsed time shows that nothing is saved.
         length = timedelta(seconds=interval.steps / rate)
     since = _waits_since(run, instance, check, newest)
     if length is None or since is None:
@@ -115,7 +115,7 @@ def _is_retried(instance: Instance, check: CheckRecorded) -> bool:
 
 def _newest_came(run: Run, check: CheckRecorded) -> int | None:
     """Return the step of the newest complete checkpoint, regardless of its metadata."""
-    # Later checks omit checkpoints that nobody may resume from, so the run's state is read.
+    # Later checks omit unusable checkpoints, so the run's state is read.
     unnamed = set(complete_by_step(run)) - set(run.checkpoints.validated)
     return max((*check.checkpoints_complete, *unnamed), default=None)
 
@@ -189,13 +189,13 @@ def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> dateti
 
 
 def rollback_coverage(given: DetectorInput) -> DetectorAnswer:
-    """H5: fewer complete checkpoints remain than must be kept, though there were enough."""
+    """H5: fewer complete checkpoints remain than must be kept, after there were enough."""
     run, check, now = given.run, given.check, given.now
     if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return DetectorAnswer(COVERAGE, "H5", Severity.ALERT, None, "")
     keep, known = contract_of(run).checkpoints.keep_last, set(run.checkpoints.validated)
     earlier = checks_before(run, check)
-    # If no number to keep is stated, a rotation must leave as many as there were.
+    # If the contract states no number, a rotation must leave as many as before.
     were = 0 if keep else max((one.left for one in earlier if one.listed), default=0)
     wanted = min(keep, len(known), LISTED_MAX) if keep else were
     left = len(check.checkpoints_complete)
@@ -221,8 +221,8 @@ def rollback_coverage(given: DetectorInput) -> DetectorAnswer:
 def _is_few(left: int, known: set[int], keep: int | None, were: int) -> bool:
     """Say whether too few remain, compared with the number to keep or the number before.
 
-    While fewer came than must be kept, losing one to rotation is no collapse. Losing half of them
-    is, and so is losing two.
+    While fewer exist than must be kept, the loss of one checkpoint is normal rotation. The loss of
+    two, or of half of them, is a collapse.
     """
     depth = min(keep or 1, LISTED_MAX)
     if len(known) >= depth:

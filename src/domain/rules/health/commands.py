@@ -5,10 +5,10 @@ from watchkeeper.domain.run.watch import Holder
 
 
 class ReportStaleMonitor(Command):
-    """Say on record that nobody checks a run, as somebody who does not hold its watch.
+    """Record that nobody checks a run. The reporter does not hold its watch.
 
     Attributes:
-        reporter: Who says so.
+        reporter: The reporter's name.
     """
 
     reporter: Holder

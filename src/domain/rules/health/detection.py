@@ -10,9 +10,9 @@ class DetectorAnswer:
     """A detector's answer at one check.
 
     Attributes:
-        holds: True or false; none if unknown, and then an open finding stays open.
-        about: What exactly is found, in stable words. If they change while the finding is open, it
-            notifies again. Empty for a finding that notifies once.
+        holds: Whether the problem exists. `None` means unknown: an open finding then stays open.
+        about: The subject, in stable words. If it changes while the finding is open, it notifies
+            again. Empty for a finding that notifies once.
     """
 
     kind: str

@@ -20,7 +20,7 @@ LINES_MAX = 2
 
 
 def nonfinite_metric(check: CheckRecorded) -> DetectorAnswer:
-    """H7: a metric of training is NaN or infinite, at any time, from its first point on."""
+    """H7: a training metric is NaN or infinite, from its first point on."""
     measured = check.measured
     found = measured.not_finite
     if not found:
@@ -47,7 +47,7 @@ def _needed_to_clear(one: NotFinite, check: CheckRecorded) -> int:
 
 
 def _is_printed(one: NotFinite, check: CheckRecorded) -> bool:
-    """Return whether the points come from output lines. A check shows many lines."""
+    """Return whether the points come from output lines."""
     of_lines = check.measured.source == "logs" and "loss" in recognise((one.metric,))
     return one.line or of_lines
 
@@ -84,8 +84,7 @@ def _where(one: NotFinite, check: CheckRecorded) -> str:
     value = check.metrics.get(one.metric)
     if one.line or (_is_printed(one, check) and value is None):
         return "in the output"
-    # Without a history, the tracker and the output give one value each. It is unknown which was
-    # bad.
+    # Without a history, the tracker and the output give one value each. The bad one is unknown.
     either = _is_printed(one, check) and value is not None and math.isfinite(value)
     return "at the tracker or in the output" if either else "at the tracker"
 

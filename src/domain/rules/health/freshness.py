@@ -18,13 +18,13 @@ from watchkeeper.domain.values.contract.contract import cadence_of
 from watchkeeper.domain.values.durations import render_duration
 
 STALE_CADENCES = 2
-"""A monitor is stale after more cadences than this without a due check."""
+"""After more cadences than this without a due check, the monitor is stale."""
 
 
 def stale_since(run: Run, now: datetime) -> datetime | None:
     """Return since when a run lacks its due checks; none while checks are on time.
 
-    For a run launched after its last check, the time counts from the launch.
+    For a run without a check since its launch, the time counts from the launch.
     """
     if run.contract is None or not _waits(run, now):
         return None

@@ -13,7 +13,7 @@ DISK_LOW = "disk_low"
 MOUNT_MISSING = "mount_missing"
 
 HYSTERESIS = 0.02
-"""An open finding clears this share above its limit, so that it does not flap."""
+"""How far above its limit, as a share, an open finding clears. So it does not flap."""
 
 HOSTS_NAMED = 3
 """Machines named in a summary."""
@@ -50,7 +50,7 @@ def _disk_line(host: HostFacts, share: float) -> str:
 
 
 def mount_missing(given: DetectorInput) -> DetectorAnswer:
-    """H15: a folder that must be a mount is not one, so writes there fill the disk."""
+    """H15: a required mount is missing, so writes fill the local disk."""
     check = given.check
     mounts = [(one.host, m) for one in check.hosts for m in one.mounts if m.mounted is not None]
     bare = [f"{host} {mount.path}" for host, mount in mounts if mount.mounted is False]

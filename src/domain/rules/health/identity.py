@@ -1,6 +1,6 @@
-"""Tracker identity drift (H2): does the run log under the agreed identity?
+"""Detectors of tracker identity drift and of wrong tracker values (H2).
 
-`tracker_fit` compares the logged values with the run. This module turns the result into an answer.
+`tracker_fit` compares the logged values with the run. This module makes findings of the result.
 
 Only positive evidence shows a wrong identity, never silence. A tracker that does not answer, or has
 nothing newer than the launch, neither opens nor clears the finding.
@@ -25,20 +25,20 @@ EVIDENCE_MAX = 8
 
 
 def identity_drift(run: Run, check: CheckRecorded) -> tuple[str, ...] | None:
-    """Describe how the identity that the run logs under differs from the agreed one.
+    """Describe how the run's tracker identity differs from the agreed identity.
 
     Args:
         run: With the contract.
-        check: What was seen of an instance.
+        check: The check of an instance.
 
     Returns:
-        One line for each difference, with where it was seen; empty if everything seen fits; none if
-        there was no evidence.
+        One line for each difference, with its source. Empty if everything fits; `None` without
+        evidence.
     """
     lines = (*_announced(run, check), *_shown(run, check), *_resumed(run, check))
     if lines:
         return lines[:EVIDENCE_MAX]
-    # One source that fits is enough, because the others did not contradict it.
+    # One source that fits is enough, if no other source contradicts it.
     return () if check.tracker_id or check.tracker_links else None
 
 
@@ -52,15 +52,15 @@ def drift_summary(run: Run, lines: tuple[str, ...]) -> str:
 def lineage_misfit(given: DetectorInput) -> DetectorAnswer:
     """H2: the tracker's state, time, step or loss does not fit the recorded lineage.
 
-    It ends with its instance, unlike a drifted identity; the next one is compared from scratch. A
-    value that could not be compared at this check neither opens nor clears it.
+    The finding ends with its instance, unlike a drifted identity. The next instance is compared
+    from scratch. A value that could not be compared at this check neither opens nor clears it.
     """
     run, check = given.run, given.check
     needed = limits_of(contract_of(run)).tracker_checks
     fit = check.tracker_fit
     repeated = [one for one in fit.doubts if one.checks >= needed]
     seen = [one for one in repeated if one.seen]
-    # A recent doubt, or one that could not be checked now, does not show that all fits again.
+    # A recent doubt, or a doubt that could not be checked now, keeps the finding open.
     holds = True if seen else None if fit.doubts or not fit.compared else False
     lines = tuple(f"{one.line}, {one.checks} checks in a row" for one in repeated)
     more = f", and {len(repeated) - 1} more" if len(repeated) > 1 else ""
@@ -71,8 +71,7 @@ def lineage_misfit(given: DetectorInput) -> DetectorAnswer:
 def announcements(run: Run, check: CheckRecorded) -> list[TrackerAnnounced]:
     """Return announcements of the tracker runs that the output names, each once.
 
-    A relaunch under the same id announces nothing new. A relaunch that starts another tracker run
-    does.
+    A relaunch is announced only if it starts another tracker run.
     """
     announced: list[TrackerAnnounced] = []
     for link in check.tracker_links:
@@ -127,9 +126,9 @@ def _shown(run: Run, check: CheckRecorded) -> list[str]:
 
 
 def _resumed(run: Run, check: CheckRecorded) -> list[str]:
-    """`never` means that each start logs to a tracker run of its own, `must` that none begins one.
+    """Compare starts with `tracker.resume`: `never` forbids resuming, `must` forbids a new run.
 
-    W&B itself refuses such a start; a script that sets another policy than agreed is not refused.
+    W&B refuses a start against its policy. But a script may set another policy than agreed.
     """
     policy = contract_of(run).tracker.resume
     lines: list[str] = []
@@ -150,7 +149,7 @@ def _resumed(run: Run, check: CheckRecorded) -> list[str]:
 def drifted(given: DetectorInput) -> DetectorAnswer:
     """H2: id or display name differs, or a policy or another live run conflicts.
 
-    It is an alert at first sight, because each step logged elsewhere has to be brought back.
+    It is an immediate alert, because steps logged under another id have to be moved back.
     """
     run, check = given.run, given.check
     lines = identity_drift(run, check)

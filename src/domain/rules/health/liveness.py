@@ -36,7 +36,7 @@ DEGRADED = "degraded"
 """The finding that steps have stopped and the cluster shows why."""
 
 TRACKER_SILENT = "tracker_silent"
-"""The finding that steps come but the tracker has long shown nothing new; the run is healthy."""
+"""The finding that the tracker has long shown nothing new although steps come."""
 
 MONITOR_FINDINGS = frozenset({MONITOR_BLIND, TRACKER_SILENT})
 """Findings about the monitor; they say nothing about the run."""
@@ -52,8 +52,8 @@ CAPTURE_TPU = (
     "before anything is ended, capture: `py-spy dump --pid` on every host, the newest lines of "
     "each worker, CPU by rack (below 0.6 of the median points at the rack), node names"
 )
-"""Evidence of where a hang is, which is lost once the job ends. From practice with silent hangs:
-the rack with idle CPUs is the one that does not wait for others."""
+"""How to collect evidence of a hang before the job ends. From operating practice: the rack with
+idle CPUs is the one that does not wait for others."""
 
 _MOVES = frozenset({Quiet.MOVING, Quiet.TRACKER_SILENT, Quiet.LOG_PIPE_DARK})
 _EXPLAINED = frozenset({Quiet.WAITING_FOR_CAPACITY, Quiet.COMPILING_OR_RESTORING})
@@ -65,13 +65,13 @@ def moves(liveness: Liveness) -> bool:
 
 
 def not_training(given: DetectorInput) -> DetectorAnswer:
-    """H3: the job runs, but no clock that answers shows a step over several cadences."""
+    """H3: the job runs, but no answering clock has shown a new step for several cadences."""
     run, check = given.run, given.check
     live = check.liveness
     hung = live.quiet is Quiet.RUN_HUNG
-    # A blind monitor, or too little time, does not show that it advances again.
+    # A blind monitor, or too short a time, does not prove progress.
     holds = True if hung else False if live.quiet in _MOVES | _EXPLAINED else None
-    # Texts are built only if somebody reads them: most checks are of healthy runs.
+    # Texts are built only for an open finding, since most checks are of healthy runs.
     evidence = (*witness_lines(live), *_where(check), _capture(run)) if holds else ()
     summary = f"RUNNING and not training: {live.because}"
     return DetectorAnswer(
@@ -96,8 +96,8 @@ def monitor_blind(given: DetectorInput) -> DetectorAnswer:
 def tracker_silent(given: DetectorInput) -> DetectorAnswer:
     """H1: other clocks have long shown steps that the tracker does not show.
 
-    The tracker's charts, and the detectors that read its history, are then out of date. The output
-    shows that the run itself is healthy.
+    The tracker's charts and the detectors that read its history are then outdated, although the run
+    is healthy.
     """
     run, check = given.run, given.check
     live, contract = check.liveness, contract_of(run)
@@ -118,7 +118,7 @@ def tracker_silent(given: DetectorInput) -> DetectorAnswer:
 
 
 def degraded(given: DetectorInput) -> DetectorAnswer:
-    """H16: no step over several cadences, and the cluster shows a dead owner, node or demand."""
+    """H16: no step for several cadences, and the cluster shows a dead owner or node."""
     run, instance, check = given.run, given.instance, given.check
     live = check.liveness
     signs = cluster_evidence(instance, check)
@@ -136,7 +136,7 @@ def degraded(given: DetectorInput) -> DetectorAnswer:
 
 
 def _stood_still(run: Run, live: Liveness) -> bool:
-    """Say whether a clock that answers stopped for several cadences, and none advanced.
+    """Return whether an answering clock stopped for several cadences and no clock advanced.
 
     One clock is enough here: the cluster is the second source.
     """
@@ -153,7 +153,7 @@ def _has_stood(witness: Witness, least: int) -> bool:
 
 
 def _is_evidence(witness: Witness) -> bool:
-    # Checkpoints are rare: their absence alone proves nothing.
+    # Checkpoints are rare, so their absence alone proves nothing.
     return witness.name != "checkpoints"
 
 
@@ -186,10 +186,9 @@ def _capture(run: Run) -> str:
 
 
 def unaccounted(given: DetectorInput) -> DetectorAnswer:
-    """The orchestrator was reached but cannot account for a job that it had.
+    """The orchestrator answered but does not know a job that it had.
 
-    A single such answer does not matter while steps come: the tracker or the output account for the
-    job.
+    A single such answer does not matter while steps come.
     """
     instance, check = given.instance, given.check
     holds = None if check.job is None else check.job.state in UNACCOUNTABLE
@@ -284,4 +283,4 @@ H16 = Rule(
 
 
 WITHOUT_DETECTOR = (_accounted_for,)
-"""What could have kept the finding of an unaccounted job closed, which R19 answers."""
+"""Alterations for the finding of an unaccounted job, which no rule covers."""

@@ -14,7 +14,7 @@ from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.metric_names import recognise
 
 CONFIDENCE_MIN = 0.5
-"""A claim below this confidence is a hint, and opens no finding on a live job."""
+"""A claim with less confidence opens no finding on a live job."""
 
 NEVER_REPORTED = frozenset({"benign", "unknown", "user_stopped"})
 """Labels that are not failures of a live job."""
@@ -33,13 +33,14 @@ SEVERE_CLASSES = frozenset(
         "collective_hang",
     }
 )
-"""Classes that do not recover: an alert if no step comes, else an immediate notice."""
+"""Classes that do not recover. They are an alert if no step comes, else a notice."""
 
 
 def log_signature(given: DetectorInput) -> DetectorAnswer:
-    """H13: log lines of a failure class, even without the words that people grep for.
+    """H13: the log has lines of a failure class, even without the usual error words.
 
-    If steps continued afterwards, the error was retried successfully; only grave ones are reported.
+    If steps continued afterwards, the error was retried with success. Then only severe errors are
+    reported.
     """
     check = given.check
     going_on = moves(check.liveness)
@@ -67,7 +68,7 @@ def log_signature(given: DetectorInput) -> DetectorAnswer:
 
 
 def _is_read(check: CheckRecorded) -> bool:
-    # Steps from another source do not show that the lines are gone.
+    # Steps from another source do not prove that the lines are gone.
     return any(r.source == "logs" and r.state is SourceState.FRESH for r in check.readings)
 
 
@@ -76,7 +77,7 @@ def _counts(claim: CauseClaim) -> bool:
 
 
 def _is_overflow(claim: CauseClaim, check: CheckRecorded) -> bool:
-    """Say whether a line only shows an infinite exp() of a loss that is itself a number."""
+    """Return whether a line only shows an infinite perplexity of a finite loss."""
     if not shows_infinite_perplexity(claim):
         return False
     name = recognise(check.metrics).get("loss")

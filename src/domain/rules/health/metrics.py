@@ -1,7 +1,7 @@
 """Metric detectors: H4, H7, H8 and H9.
 
-They read the recorded check and the run's open findings, never the observation. A detector that
-opened at a limit clears half-way below it. So a metric at the limit does not flap.
+They read the recorded check and the run's open findings, never the observation. An open finding
+clears half-way below its limit, so that it does not flap.
 """
 
 import math
@@ -36,13 +36,13 @@ LOSS_SHIFT = "loss_shift"
 RESUME_LOSS = "resume_loss"
 
 POINTS_MIN = 3
-"""Consecutive points that count as evidence, at any logging interval."""
+"""How many consecutive points are evidence, at any logging interval."""
 
 CLOSE_AGAIN = 20
-"""Consecutive common steps that must agree before a loss difference counts as over."""
+"""How many consecutive common steps must agree before a loss difference is over."""
 
 OFFSET_ERRORS = 4.0
-"""Standard errors by which an offset must exceed zero; correlated noise enlarges the error."""
+"""How many standard errors an offset must differ from zero."""
 
 _SOURCES = {
     "history": "from the tracker's history",
@@ -179,7 +179,7 @@ def _raised(run: Run, measured: Measured, limits: Limits) -> DetectorAnswer:
 
 
 def _shifted(measured: Measured, limits: Limits, raised: DetectorAnswer) -> DetectorAnswer:
-    """H8: the lowest loss of 5 min is far above the mean of the 55 min before."""
+    """H8: even the lowest loss of 5 min is far above the mean of the 55 min before."""
     shift = measured.shift
     if not limits.loss_sigma:
         return DetectorAnswer(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
@@ -214,7 +214,7 @@ def _level_held(
     kind, rule, name = labels
     if level is None or measured.catching_up or not measured.warm:
         return _unknown(kind, rule, Severity.ALERT)
-    # If the metric's noise sets the limit, a few points far apart may all be noise.
+    # If noise sets the limit, a few points far apart may all be noise.
     noisy = abs(level.limit - level.expected) > 1.01 * share * abs(level.expected)
     needed = steps if noisy else points_needed(steps, measured.stride)
     longest_stretch = max(level.stretch, level.open_stretch)

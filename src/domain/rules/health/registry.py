@@ -1,4 +1,4 @@
-"""Runs all detectors: pure functions from a check to its findings."""
+"""Runs all detectors on a check and returns the changes to findings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ def finding_changes_at(
     A finding that a planned act expects does not open; the check names it instead.
 
     Args:
-        run: With its open findings.
+        run: The run with its open findings.
         answers: The detectors' answers at the check; see `detector_answers`.
         now: When the check is made.
     """
@@ -80,9 +80,9 @@ def finding_changes_at(
 
 
 def identity_changes_at(run: Run, check: CheckRecorded, now: datetime) -> list[FindingChange]:
-    """Return whether H2 opens or clears at a check; this also applies to an ended instance.
+    """Return whether H2 opens or clears at a check, also of an ended instance.
 
-    Its tracker identity still matters after its end, because the next instance must not log there.
+    The identity matters after the end, because the next instance must not log to the wrong place.
     """
     return changes_from_answers(
         run, (drifted(DetectorInput(run, run.instances[-1], check, now)),), now
@@ -95,9 +95,9 @@ def changes_from_answers(
     """Return the changes that answers make to a run's findings.
 
     Args:
-        run: With its open findings.
+        run: The run with its open findings.
         answers: The detectors' answers.
-        now: The time of the answers, for planned acts; none if no act may explain them.
+        now: The time of the answers, for planned acts; `None` if planned acts do not matter.
     """
     changes: list[FindingChange] = []
     for answer in answers:
@@ -126,7 +126,7 @@ def changes_from_answers(
 def number_changes_at(run: Run, answers: tuple[DetectorAnswer, ...]) -> list[FindingChange]:
     """Return the changes of a last check to the findings about wrong numbers (R4).
 
-    No planned act silences them, because wrong numbers could be sealed or trained on.
+    Planned acts do not silence these findings: a human must see wrong numbers.
     """
     return changes_from_answers(
         run, tuple(one for one in answers if one.rule in NUMBERS_WRONG), None
@@ -140,9 +140,9 @@ def lasting_changes_at(run: Run, answers: tuple[DetectorAnswer, ...]) -> list[Fi
 
 
 def _raised(known: FindingOpened, answer: DetectorAnswer) -> list[FindingChange]:
-    """Raise an open finding again if its severity rose or its subject changed."""
+    """Return a raised finding if its severity rose or its subject changed."""
     louder = known.severity is Severity.NOTIFY and answer.severity is Severity.ALERT
-    # A finding from an older version does not say what it is about.
+    # A finding of an older version has no subject.
     if not louder and known.about in ("", answer.about):
         return []
     return [
@@ -161,7 +161,7 @@ def _raised(known: FindingOpened, answer: DetectorAnswer) -> list[FindingChange]
 def expected_findings(
     run: Run, answers: tuple[DetectorAnswer, ...], now: datetime
 ) -> tuple[str, ...]:
-    """Name the findings that hold but do not open, each with the act that expects it."""
+    """Name the findings that a planned act keeps closed, each with the act."""
     named: list[str] = []
     for answer in answers:
         if answer.holds is not True or answer.kind in run.health.findings:
@@ -175,7 +175,7 @@ def expected_findings(
 def detector_answers(
     run: Run, instance: Instance, check: CheckRecorded, now: datetime
 ) -> tuple[DetectorAnswer, ...]:
-    """Ask every detector of a live instance once.
+    """Run every detector of a live instance once.
 
     Args:
         run: The run before or after the check is folded in; the answers are the same.
@@ -190,11 +190,11 @@ def detector_answers(
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """One question that each check of a live instance answers.
+    """One detector with its rules.
 
     Attributes:
-        detect: Returns the answer, or one for each kind of finding.
-        rules: The rules that it answers for.
+        detect: Returns one answer, or one for each kind of finding.
+        rules: The rules of its findings.
     """
 
     detect: Callable[[DetectorInput], DetectorAnswer | tuple[DetectorAnswer, ...]]

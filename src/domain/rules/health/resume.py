@@ -15,7 +15,7 @@ from watchkeeper.domain.values.instance import is_moving
 from watchkeeper.domain.values.observation.measured import Overlap
 
 LIKE_STEPS_MIN = 3
-"""Steps that must be logged before and after: one or two may agree by accident."""
+"""How many steps must be logged both before and after. One or two may agree by accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +23,16 @@ class ResumeComparison:
     """The comparison of losses at the same steps before and after a resume.
 
     Attributes:
-        verdict: `same`, `differs`, or `not_comparable` where too few steps were logged twice or a
+        verdict: `same`, `differs`, or `not_comparable`: too few steps were logged twice, or a
             difference was agreed.
         overlap_steps: Steps that were logged before and after.
-        max_abs: The largest absolute difference among them; none without any.
+        max_abs: The largest absolute difference; `None` without common steps.
         max_rel: The same as a share of the loss before.
         first_step: The first step that was compared.
         last_step: The last one.
-        worst_step: Where the difference is largest.
-        offset: How far the loss lies off after the resume's warm-up, as a share; none before.
-        reason: Why, in words.
+        worst_step: The step with the largest difference.
+        offset: The offset of the loss after the resume's warm-up, as a share; `None` before.
+        reason: The reason for the verdict.
     """
 
     verdict: Literal["same", "differs", "not_comparable"]
@@ -47,10 +47,9 @@ class ResumeComparison:
 
 
 def resume_doubts(run: Run, check: CheckRecorded) -> ResumeComparison | None:
-    """Return what a check proves about its instance's resume; none if nothing is settled yet.
+    """Return the verdict on an instance's resume; `None` while it is unknown.
 
-    If too few steps were logged before and after, the resume is not comparable once training is
-    past all earlier steps. From there on nothing more can be compared.
+    The resume is not comparable if training is past all earlier steps with too few common steps.
 
     Args:
         run: The run before or after the check is folded in.
@@ -67,14 +66,14 @@ def resume_doubts(run: Run, check: CheckRecorded) -> ResumeComparison | None:
 def health_by_proof(
     run: Run, check: CheckRecorded, job: JobFacts | None, health: Health, because: str
 ) -> tuple[Health, str]:
-    """Return the health of a run that trains well, limited by the proof of its resume.
+    """Limit the health of a resumed run until its resume is proven.
 
-    A proof from the same check counts, so no proof is recorded under a check that lacks it. A
-    success stays a success regardless of proof; its reason says what was not proven.
+    A proof from the same check counts. A success stays a success without a proof, but its reason
+    says what was not proven.
 
     Args:
         run: The run before the check.
-        check: The check, but for its health.
+        check: The check, without its final health.
         job: The orchestrator's report.
         health: The health by all other evidence.
         because: The reason by all other evidence.
@@ -109,7 +108,7 @@ def compare_resume(run: Run, check: CheckRecorded) -> ResumeComparison:
 
     Args:
         run: The run before or after the check is folded in; only its contract is read.
-        check: The check of the instance that resumed; it holds what was compared so far.
+        check: The check of the resumed instance, with the comparison so far.
     """
     found = check.measured.resume
     if found is None:

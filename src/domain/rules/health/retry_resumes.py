@@ -1,6 +1,6 @@
-"""Checks where the orchestrator's own retry resumed (H17).
+"""Checks from which checkpoint the orchestrator's own retry resumed (H17).
 
-The retry must resume from the newest checkpoint.
+It must resume from the newest checkpoint.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from watchkeeper.domain.values.instance import Retried
 
 
 class _Known(NamedTuple):
-    """A complete checkpoint, when it was written, and since when it is known."""
+    """A complete checkpoint, with the time of its write and the time since it is known."""
 
     written_at: datetime | None
     came_at: datetime | None
@@ -34,11 +34,11 @@ def retry_mismatch(run: Run, check: CheckRecorded, retries: tuple[Retried, ...])
     Args:
         run: The run before or after the check is folded in; the answer is the same.
         check: The check, which holds the resume step.
-        retries: The tries that failed before. The log does not say which of them the resume
-            followed, so a match with any of them is enough.
+        retries: The tries that failed before. The log does not say which try the resume followed,
+            so a match with any of them is enough.
 
     Returns:
-        Empty if it fits, none if unknown.
+        Empty if it fits; `None` if unknown.
     """
     said = check.startup.resumed_step
     known = _known(run, check)
@@ -77,7 +77,7 @@ def _fits(
         return False
     own = known.get(said)
     if own is None:
-        # A checkpoint replaced since is no longer listed; one above all listed ones never existed.
+        # A replaced checkpoint is no longer listed. A step above all listed steps never existed.
         above_all = said > max(known, default=-1)
         return False if above_all and is_listed(check) else None
     if retried.until is None or own.written_at is None:

@@ -1,4 +1,4 @@
-"""Which checkpoints arrived, whose they are, and which are rejected."""
+"""Decides which listed checkpoints belong to the run, and which are rejected."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from watchkeeper.domain.values.places import contract_root
 
 
 def complete_by_step(run: Run) -> Mapping[int, Checkpoint]:
-    """Return by step the complete checkpoints that came and are known to be the run's.
+    """Return the run's complete checkpoints so far, by step.
 
-    A checkpoint whose metadata step is unknown is not resumed from. It still came, so it counts
-    against a stall of checkpoints.
+    A checkpoint without a known metadata step counts too: nothing resumes from it, but checkpoints
+    are still being written.
     """
     if not run.checkpoints.unverified:
         return run.checkpoints.validated
@@ -29,9 +29,8 @@ def complete_by_step(run: Run) -> Mapping[int, Checkpoint]:
 def has_metadata_now(run: Run, found: CheckpointFacts) -> bool:
     """Say whether a checkpoint, rejected only for missing metadata, now shows its metadata.
 
-    It is then judged as new. Its time need not be newer, because the listing may have lacked the
-    metadata, and not the checkpoint. A rejection by a person, or for another reason, has its own
-    text and stays. After a rollback none above the step is remembered here.
+    It is then judged as new, whatever its time: perhaps only the listing lacked the metadata.
+    Rejections for other reasons stay.
     """
     if found.metadata_step is None or run.checkpoints.rejected.get(found.path) not in ONLY_UNNAMED:
         return False
@@ -46,8 +45,8 @@ def is_rejected(run: Run, found: CheckpointFacts) -> bool:
     """Say whether a checkpoint in its current state must not be resumed from.
 
     After a rollback the paths above its step are written again. A checkpoint written later than the
-    rejected one, and after the rejection, belongs to the new lineage. One that only lacked its
-    metadata, and shows it now, is judged again, whatever its time.
+    rejected one, and after the rejection, belongs to the new lineage. A checkpoint that only lacked
+    its metadata is judged again once it shows it.
     """
     written = found.written_at
     if found.path in run.checkpoints.rejected and not has_metadata_now(run, found):

@@ -1,6 +1,6 @@
 """Distinguishes a hung run from a blind monitor by independent sources.
 
-One source alone never proves a stall. A missing answer never counts as a stall.
+One source alone never proves a stall, and neither does a missing answer.
 """
 
 from dataclasses import dataclass
@@ -36,16 +36,16 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import TelemetryFacts, TrainingPhase
 
 WITNESSES_MIN = 2
-"""Sources that must stand still before a run counts as hung."""
+"""How many sources must show no progress before a run counts as hung."""
 
 _ANSWERS = (NOTHING_LOGGED, NO_STEP, NO_CHECKPOINT)
-"""Reason for a source that was reached but has no data of a start yet."""
+"""Reasons of sources that answered but have no data about a start yet."""
 
 UNWATCHED_CADENCES = 2
-"""Cadences since the last check up to which the time counts as watched."""
+"""How many cadences since the last check count as watched time."""
 
 DARK_CHECKS = 2
-"""Checks in a row without a word of one source before its silence is worth a verdict."""
+"""After this many silent checks in a row, a source gets a verdict of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Scene:
 
     @property
     def quiet_for(self) -> timedelta:
-        """How long no progress came that was due."""
+        """How long progress has been overdue."""
         return self.now - max(self.since, self.excused_at or self.since)
 
     @property
@@ -95,7 +95,7 @@ def liveness_of(
 
     Args:
         run: The run before the check.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         check: The check, without its liveness.
         seen: The observation.
         tail: What the tail of its output says.
@@ -143,7 +143,7 @@ def liveness_of(
 
 
 def _passed(run: Run, now: datetime) -> timedelta:
-    """Return the time since the last check, capped because nobody watched a long gap."""
+    """Return the time since the last check, without time that nobody watched."""
     last = run.watch.last_check.at if run.watch.last_check is not None else now
     # After a handover the new holder's clock may be behind.
     passed = max(now - last, timedelta(0))
@@ -168,14 +168,14 @@ def _phase(
     if phase is known.phase and known.phase_since is not None:
         return phase, known.phase_since
     if phase is TrainingPhase.TRAINING:
-        return phase, before.now  # It is seen from here on; its start is unknown.
+        return phase, before.now  # The start of the phase is unknown; it is seen from now on.
     if known.phase is TrainingPhase.NOT_STARTED and known.since is not None:
         # Ray dates a start by its submit, but a job seen waiting had not begun.
         return phase, max(started, known.since) if started is not None else before.now
     if known.phase is None:
         return phase, started or begun
     if job is not None and job.attempts_failed > instance.attempts_failed:
-        # A retry gives no more time: the start counts from the last step seen.
+        # A retry does not extend the time: it counts from the last seen step.
         return phase, known.since or begun
     return phase, before.now
 
@@ -197,7 +197,7 @@ def _phase_now(
     # The orchestrator retried it by itself, so it starts again.
     if job is not None and job.attempts_failed > instance.attempts_failed:
         return TrainingPhase.INITIALISING
-    # A loss shows training. After a failed try it may be from that try, until another loss comes.
+    # A loss shows training. After a failed try, an old loss may belong to that try.
     if instance.attempts_failed == 0 and any(map(shows_loss_alone, witnesses)):
         return TrainingPhase.TRAINING
     if before.liveness.phase in (TrainingPhase.TRAINING, TrainingPhase.INITIALISING):
@@ -238,7 +238,7 @@ def _excused_at(run: Run, before: BeforeCheck, now: datetime) -> datetime | None
 
 
 def _is_at_the_end(contract: Contract, instance: Instance, check: CheckRecorded) -> bool:
-    """Say whether the last step is done: only evaluations and exports follow."""
+    """Return whether the last step is done, so that only evaluations and exports follow."""
     best = max(instance.step_best or 0, check.progress.step if check.progress is not None else 0)
     final = contract.final_step.known
     return final is not None and best >= final - 1
@@ -281,8 +281,8 @@ def _moving(scene: Scene, moved: list[Witness]) -> tuple[Quiet, str]:
 def _is_witnessed(scene: Scene) -> bool:
     """Say whether a source shows that the job is at work.
 
-    RUNNING alone proves nothing about a start. Without the orchestrator an old answer may be from a
-    job that is gone. Only progress, or a line about work, shows that a job runs.
+    RUNNING alone proves nothing about a start. Without the orchestrator's state, only progress or a
+    line about work shows that the job runs.
     """
     if scene.state is None:
         return bool(scene.busy) or any(one.moves is Moves.MOVED for one in scene.witnesses)
@@ -324,7 +324,7 @@ def _starting(scene: Scene) -> str:
 
 def overdue_verdict(scene: Scene) -> tuple[Quiet, str]:
     """Return the verdict if due progress is missing: hung if enough clocks say so, else blind."""
-    # An expected stall gets its true verdict; the findings decide that it opens nothing.
+    # An expected stall gets its true verdict. The findings code keeps it closed.
     stood = scene.now - scene.since if scene.is_excused else scene.quiet_for
     few = not scene.is_excused and scene.checks < scene.limits.stall_cadences
     wait = describe_wait(stood)
@@ -356,7 +356,7 @@ def _limit(scene: Scene) -> timedelta:
 def sources_without_progress(scene: Scene) -> list[str]:
     """Name the sources that answered and show no newer step."""
     sources: list[str] = []
-    # Output that continues without lines about steps proves nothing about steps.
+    # Output without lines about steps proves nothing about steps.
     if _stood(scene, "logs") or _stood(scene, "output"):
         sources.append("logs")
     if _stood(scene, "tracker") or _never_logged(scene):
@@ -374,13 +374,13 @@ def _stood(scene: Scene, name: str) -> bool:
 
 
 def _never_logged(scene: Scene) -> bool:
-    """Say whether a tracker was reached and shows nothing of a start, which is an answer too."""
+    """Return whether a tracker answered and has no data about a start."""
     starting = scene.phase is not TrainingPhase.TRAINING
     return starting and scene.of("tracker").why in (NOTHING_LOGGED, NO_STEP)
 
 
 def _start_is_overdue(scene: Scene) -> bool:
-    """Say whether readable output shows no step for longer than the start watchdog."""
+    """Return whether readable output has shown no step for longer than the start watchdog."""
     overdue = scene.now - scene.phase_since > scene.limits.startup_watchdog
     starting = scene.phase is not TrainingPhase.TRAINING
     return starting and overdue and scene.of("output").moves is not Moves.SILENT

@@ -1,8 +1,7 @@
 """Repeats the stall verdict on a recorded check under other limits.
 
-A check keeps what each clock showed, since when, and over how many checks. The verdict needs
-nothing else, unless something excuses missing steps. A check keeps only the outcome of an excuse,
-such as a line about compiling.
+A check keeps what each clock showed, since when, and over how many checks. That is enough for the
+verdict, except that only the outcome of an excuse is kept, such as of a line about compiling.
 """
 
 from datetime import datetime

@@ -13,7 +13,7 @@ def witness_lines(liveness: Liveness) -> tuple[str, ...]:
 
 def has_clock(witness: Witness) -> bool:
     """Say whether the run has or had a clock."""
-    # Gauges that a run never had, and missing checkpoints of a run without any, are no news.
+    # Gauges and checkpoints that a run never had are left out.
     return witness.since is not None or witness.why not in ("no gauges", "not asked")
 
 
@@ -43,7 +43,7 @@ def _times(checks: int) -> str:
 
 
 def describe_wait(length: timedelta) -> str:
-    """Format a wait, in whole minutes from ten on."""
+    """Format a wait, in whole minutes from ten minutes on."""
     minutes = int(length.total_seconds() // 60)
     if minutes < 10:
         return render_duration(timedelta(seconds=round(length.total_seconds(), 1)))
@@ -51,5 +51,5 @@ def describe_wait(length: timedelta) -> str:
 
 
 def describe_since(at: datetime | None) -> str:
-    """Describe since when something has stopped; without a time, since the launch."""
+    """Format the time since when something has stopped; `None` means since the launch."""
     return f"{at:%H:%M} UTC" if at is not None else "the launch"

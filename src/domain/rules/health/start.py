@@ -40,12 +40,12 @@ EXPECTED_SHOWN_MAX = 8
 
 
 def wrong_place(given: DetectorInput) -> DetectorAnswer:
-    """H17: the log names a checkpoint or an output path outside the roots that were decided."""
+    """H17: the log names a checkpoint or output path outside the decided roots."""
     run, instance, check = given.run, given.instance, given.check
     said = (check.startup.checkpoint, check.startup.output_path)
     lines = (*_wrong_source(run, instance, said[0]), *_wrong_output(run, said[1]))
     known = _is_place(said[0]) or _is_place(said[1])
-    # Nothing takes back what was printed, so only the instance's end clears it.
+    # A printed line stays true, so only the instance's end clears the finding.
     holds = True if lines else None if not known or WRONG_PLACE in run.health.findings else False
     return DetectorAnswer(
         WRONG_PLACE, "H17", Severity.ALERT, holds, lines[0] if lines else "", lines
@@ -82,7 +82,7 @@ def _region(said: str, agreed: str) -> str:
 
 
 def final_step(given: DetectorInput) -> DetectorAnswer:
-    """H10: a progress bar or the tracker shows another last step, or training passed it."""
+    """H10: a progress bar or the tracker shows another final step, or training passed it."""
     run, check = given.run, given.check
     shown, agreed = check.maximum_shown, contract_of(run).final_step
     beyond = _step_beyond(check, agreed.known)
@@ -132,8 +132,7 @@ def resumed_elsewhere(given: DetectorInput) -> DetectorAnswer:
 def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str | None:
     """Describe how training started elsewhere than decided; empty if nothing shows that.
 
-    The orchestrator's own retry resumes from the newest checkpoint of its time, which nobody
-    decided.
+    The orchestrator's own retry resumes from the newest checkpoint at that time.
 
     Returns:
         None if a retry resumed and its correct start is unknown.
@@ -156,7 +155,7 @@ def forbidden_line(given: DetectorInput) -> DetectorAnswer:
     """H17: the log shows a line that a start must not show. It holds for the instance's life."""
     check = given.check
     lines = check.startup.forbidden
-    # A printed line cannot be taken back, so only the instance's end clears it.
+    # A printed line stays true, so only the instance's end clears the finding.
     holds = True if lines else None
     return DetectorAnswer(
         FORBIDDEN_LINE, "H17", Severity.ALERT, holds, shows_forbidden(check), lines

@@ -3,8 +3,8 @@
 A tracker that lags is normal. Uploads are buffered, and an offline client sends nothing. After a
 resume nothing new appears until training passes the old high-water step.
 
-A tracker belongs to something else if it is ahead of the printed output, falls back, or shows other
-losses. Only fresh answers are compared. A doubt counts once several checks in a row saw it.
+A tracker shows another run if it is ahead of the printed output, falls back, or shows other losses.
+Only fresh answers are compared. A doubt counts once several checks in a row saw it.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.tracker_doubts import Doubt, Ground, TrackerFit, doubt_of
 
 ENDED_STATES = frozenset({"finished", "failed", "killed", "crashed"})
-"""A tracker's states for a run that is over. `unknown` and all other states are no claim."""
+"""A tracker's states for a run that is over. All other states say nothing."""
 
 CLOCKS_APART = timedelta(minutes=10)
 """How far a tracker's newest time may be ahead or behind: twice the allowed clock skew."""
@@ -32,7 +32,7 @@ MISSED_CADENCES = 2.0
 """Cadences of steps that an earlier instance may have logged after its last check."""
 
 OFTEN_MAX = 5.0
-"""Most times that checks of a start are more frequent: every 120 s instead of 570 s."""
+"""How much more frequent the checks of a start are: every 120 s instead of 570 s."""
 
 SAME_COUNT = 0.1
 """Share by which two ratios of steps may differ to count as the same."""
@@ -118,7 +118,7 @@ def step_doubt(run: Run, fit: TrackerFit) -> str:
     ahead = doubt_of(fit, "step_ahead")
     if ahead is None:
         return ""
-    # A doubt seen once and not since is no reason to lose the only step shown.
+    # A single old doubt is no reason to ignore the only known step.
     kept = ahead.seen or ahead.checks >= limits_of(contract_of(run)).tracker_checks
     return ahead.line if kept else ""
 
@@ -146,17 +146,17 @@ def _moved(was: Witness | None, step: Step | None) -> int | None:
 
 
 def _state(scene: Scene) -> SourceResult:
-    """The tracker says that the run is over, while steps go on."""
+    """Return a doubt if the tracker says that the run is over while steps continue."""
     state = scene.tracker.state
     if state == "running":
         return False
-    # An offline client's run counts as over after each sync; a stopped run is over soon.
+    # A synced offline run is shown as over, and a stopped run is over soon.
     offline = contract_of(scene.run).tracker.mode == "offline"
     if state not in ENDED_STATES or offline or scene.stopping:
         return None
     gauges = scene.seen.telemetry
     gauged = _moved(witness_of(scene.clocks, "telemetry"), gauges.step if gauges else None)
-    # Steps seen for the first time count too: the next check has to see them advance.
+    # Steps that are seen for the first time also need a second check.
     fresh = scene.shown is not None and _step_logged(scene) is None
     if scene.printed is None and gauged is None and not fresh:
         return None
@@ -175,7 +175,7 @@ def _state(scene: Scene) -> SourceResult:
 
 
 def _time(scene: Scene) -> SourceResult:
-    """The tracker's newest time is in the future, or before a time that it already showed."""
+    """Return a doubt if the tracker's newest time is in the future or went back."""
     newest = scene.tracker.heartbeat_at
     if newest is None:
         return None
@@ -193,7 +193,7 @@ def _time(scene: Scene) -> SourceResult:
 def _floor(scene: Scene) -> Step | None:
     """Return the step below which the tracker may not fall from here on."""
     step, was = scene.tracker.step, scene.was
-    # Steps of a failed attempt may be repeated and logged again at any later check.
+    # Steps of a failed attempt may be repeated and logged again later.
     floor = None if scene.restarted else was.step_best
     if step is None:
         return floor
@@ -208,11 +208,11 @@ def _floor(scene: Scene) -> Step | None:
 
 
 def _is_restart(scene: Scene, step: Step) -> bool:
-    """Say whether steps are repeated, so that a tracker may show lower ones."""
+    """Return whether training repeats steps, so that a tracker may show lower steps."""
     if scene.restarted:
         return True
     if scene.shown is not None:
-        # The output decides: it shows the lower step too, or it shows the restart.
+        # The output decides: it shows the lower step or the restart.
         return scene.shown.step - scene.shown.uncertainty <= step + STEPS_MIN
     listing = scene.seen.checkpoints
     done = [one.step for one in listing.checkpoints if one.complete] if listing is not None else []
@@ -221,7 +221,7 @@ def _is_restart(scene: Scene, step: Step) -> bool:
 
 
 def _step_back(scene: Scene) -> SourceResult:
-    """The tracker shows a lower step than before, and no step was repeated."""
+    """Return a doubt if the tracker shows a lower step although no step was repeated."""
     step, floor = scene.tracker.step, scene.was.step_best
     if step is None or floor is None:
         return None
@@ -232,7 +232,7 @@ def _step_back(scene: Scene) -> SourceResult:
 
 
 def _step_ahead(scene: Scene) -> SourceResult:
-    """The tracker shows a step that the output cannot have reached yet."""
+    """Return a doubt if the tracker shows a step that the output cannot have reached yet."""
     step, shown = scene.tracker.step, scene.shown
     if step is None or shown is None:
         return None
@@ -242,7 +242,7 @@ def _step_ahead(scene: Scene) -> SourceResult:
         return False if step <= shown.step + shown.uncertainty + STEPS_MIN else None
     moved = max(shown.step - begun, 0) if scene.printed is None else _in_a_cadence(scene)
     unprinted = scene.limits.tracker_ahead * moved + shown.uncertainty + STEPS_MIN
-    # Steps printed by an earlier instance or attempt may be logged, and are repeated.
+    # Steps of an earlier instance or attempt may be logged, and are repeated.
     reached = max(scene.had or 0, scene.was.step_logged or 0, shown.step)
     if scene.had is not None and scene.clocks.rate is not None:
         cadence = cadence_of(contract_of(scene.run)).total_seconds()
@@ -276,7 +276,7 @@ def _in_a_cadence(scene: Scene) -> float:
 
 
 def _counts_otherwise(scene: Scene, step: Step, logged: Step) -> bool:
-    """Say whether a tracker counts something other than steps, such as micro-batches."""
+    """Return whether a tracker counts something other than steps, such as micro-batches."""
     before = witness_of(scene.clocks, "logs")
     if before is None or before.step is None or scene.was.step is None or not scene.printed:
         return False
@@ -294,4 +294,4 @@ GROUNDS: dict[Ground, Callable[[Scene], SourceResult]] = {
     "step_ahead": _step_ahead,
     "loss": loss_difference,
 }
-"""Grounds by name, in the order in which they are reported."""
+"""The comparisons by ground, in the order of the report."""

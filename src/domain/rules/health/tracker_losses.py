@@ -25,7 +25,7 @@ loss changes little over so few steps."""
 
 
 def loss_difference(scene: Scene) -> SourceResult:
-    """Return how the tracker's losses differ from the printed ones; False if they agree.
+    """Return how the tracker's losses differ from the printed losses; False if they agree.
 
     None means that no comparison is possible.
     """

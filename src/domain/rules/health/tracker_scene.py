@@ -21,16 +21,15 @@ class Scene:
     """The facts that a check can compare.
 
     Attributes:
-        was: The state at the previous check of this instance; empty for its first.
+        was: The tracker's fit at the previous check of this instance; empty at its first check.
         clocks: The clocks at that check.
         tracker: The fresh facts of the tracker.
         shown: The newest progress of the output, if the output is fresh.
         losses: The newest progress lines of the output with a finite loss, newest first.
-        printed: Steps by which the output advanced since then; `None` if it did not advance or was
-            not seen before.
+        printed: Steps by which the output advanced since the previous check; `None` if it did not.
         had: The highest step of earlier instances; `None` for the first instance.
         attempts: Failed attempts that the orchestrator reports.
-        stopping: A stop was requested.
+        stopping: Whether a stop was requested.
     """
 
     run: Run

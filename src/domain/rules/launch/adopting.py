@@ -1,7 +1,7 @@
 """Adoption of a job launched elsewhere as the run's first instance.
 
 Its identity is compared with the contract, as far as the orchestrator reports it. A difference
-refuses the adoption. From then on it is watched, recovered and sealed like any other.
+refuses the adoption. An adopted instance is watched, recovered and sealed like any other.
 """
 
 import shlex
@@ -59,7 +59,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
         where = contract_of(run).orchestrator
         about = f"{job.submission_id} is {says} at {where.kind} {where.address}".rstrip()
         return Refused(Refusal.JOB_NOT_LIVE, _with_writer(about, command))
-    # An outside launch can use the contract's tracker id; only our own launches have ids per
+    # A job launched elsewhere uses the contract's tracker id. Only our own launches have an id per
     # instance.
     plan = plan_first_instance(contract_of(run), job.submission_id).model_copy(
         update={"tracker_id": contract_of(run).tracker.id, "carried": command.found.carried}
@@ -110,7 +110,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
 
 
 def _lost_at_a_relaunch(contract: Contract, plan: LaunchPlan, found: JobDescription) -> list[str]:
-    """List what a job has that a relaunch by the contract would lose."""
+    """List the settings of a job that a relaunch by the contract would lose."""
     if found.carried is None:
         return []
     folder = found.working_dir or "the orchestrator's default folder"
@@ -137,8 +137,8 @@ def identity_differences(
 ) -> tuple[str, ...]:
     """List all differences between a job and the contract, without values of secrets.
 
-    A value that the orchestrator does not report is no difference. But a job that shows neither
-    command nor metadata cannot be identified.
+    A value that the orchestrator does not report is no difference. A job without command and
+    metadata cannot be identified.
     """
     if found.command is None and not found.job.metadata:
         return (f"{found.job.submission_id} shows neither command nor metadata",)

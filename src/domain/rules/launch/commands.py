@@ -14,17 +14,17 @@ class DraftRun(Command):
 
 
 class AmendContract(Command):
-    """Change the contract of a run of which nothing is launched yet."""
+    """Change the contract of a run before its first launch."""
 
     contract: Contract
 
 
 class RequestLaunch(Command):
-    """Hold the first instance against the launch rules and, when nothing blocks, ask for it.
+    """Check the first instance against the launch rules, and request it if nothing blocks.
 
     Attributes:
-        submission_id: Fixed by the caller.
-        requester: Who wants it, where a schedule asks for somebody; the actor when empty.
+        submission_id: The submission id, chosen by the caller.
+        requester: The principal behind a scheduled launch; the actor if empty.
     """
 
     submission_id: str
@@ -33,10 +33,10 @@ class RequestLaunch(Command):
 
 
 class ApproveLaunch(Command):
-    """Allow the plan that was last checked.
+    """Approve the plan that was last checked.
 
     Attributes:
-        digest: The plan's identity, or its first 12 digits or more.
+        digest: The plan's digest, or at least its first 12 digits.
     """
 
     digest: str
@@ -49,14 +49,14 @@ class ApproveLaunch(Command):
 
 
 class ConfirmLaunched(Command):
-    """The orchestrator was seen to have the job."""
+    """Record that the orchestrator has the job."""
 
     instance: str
     launched_at: AwareDatetime
 
 
 class ReportRefusedLaunch(Command):
-    """The orchestrator definitely did not take the job."""
+    """Record that the orchestrator definitely refused the job."""
 
     instance: str
     reason: str
@@ -71,10 +71,10 @@ class Relaunch(Command):
 
 
 class AdoptInstance(Command):
-    """Take a job that was launched elsewhere as the run's first instance.
+    """Adopt a job that was launched elsewhere as the run's first instance.
 
     Attributes:
-        found: What the orchestrator tells about it.
+        found: The orchestrator's description of the job.
     """
 
     found: JobDescription

@@ -25,7 +25,7 @@ def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[F
     Args:
         run: The run that is to be relaunched.
         checked: The result of the gate.
-        now: The time of the result: an act may expect the finding.
+        now: The time of the result. A planned act may expect the finding.
     """
     held = [finding for finding in blocks(checked.findings) if finding.rule == "L14"]
     drifted = [finding for finding in held if not finding.says.startswith(UNKNOWN_SOURCE)]
@@ -36,7 +36,7 @@ def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[F
         CONFIG_DRIFT,
         "H14",
         Severity.NOTIFY,
-        # An unreadable configuration is neither changed nor unchanged.
+        # An unreadable configuration neither opens nor clears the finding.
         bool(drifted) if drifted or not held else None,
         summary,
         lines[:EVIDENCE_MAX],

@@ -51,9 +51,9 @@ from watchkeeper.domain.values.observation.observation import GateFacts
 COVERED_RULES = frozenset(rule.id for rule in RECOVERY_RULES if rule.covered)
 """Rules whose relaunch is covered by an approval of an earlier plan.
 
-R7 and R16 relaunch after an outside repair. R5 relaunches at the commit of a small fix, to which
-the approval was widened. R18 relaunches after a human ended the instance for that, R19 on a human's
-answer. A rollback needs an approval of its own plan, and so does a relaunch by any other rule.
+R7 and R16 relaunch after a repair. R5 relaunches at the commit of a small fix, which the approval
+also covers. R18 relaunches at a human's request, R19 on a human's answer. A rollback and a relaunch
+by any other rule need a new approval.
 """
 
 Outcome = list[RunEvent] | Refused
@@ -103,7 +103,7 @@ def _request(run: Run, gate: Gate, reason: str, requester: str) -> list[RunEvent
     checked = PreflightRecorded(plan=gate.plan, digest=digest, findings=findings, facts=gate.facts)
     if blocks(findings):
         same = run.launch.preflight is not None and run.launch.preflight == checked
-        # The same answer again adds nothing to the history.
+        # A repeated answer adds nothing to the history.
         return [] if same else [checked]
     approval = covering_approval(gate.approvals, gate.plan)
     waiver = next((finding.waiver for finding in findings if finding.rule == "L11"), "")
@@ -122,7 +122,7 @@ def _request(run: Run, gate: Gate, reason: str, requester: str) -> list[RunEvent
 
 
 def consents_used(run: Run, findings: tuple[GateFinding, ...]) -> list[RunEvent]:
-    """Use up the consents by which rules passed the launch."""
+    """Return the events that use up the consents of a launch."""
     names = {finding.consent for finding in findings if finding.consent}
     return [
         ConsentUsed(consent=one.name, action=one.action, target=one.target, digest=one.digest)
@@ -165,7 +165,7 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
 
 
 def other_plan(slug: str, named: str, checked: PreflightRecorded | None) -> str:
-    """Say which plan waits for approval, if another one was named."""
+    """Return which plan waits for approval, if another plan was named."""
     if checked is None:
         return f"{named}, and no plan of {slug} waits"
     waits = checked.digest[:DIGEST_SHOWN]
@@ -267,7 +267,7 @@ def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:
 
 
 def clearance_revoked(run: Run) -> bool:
-    """Say whether a human revoked the basis of the newest launch, except standing waivers."""
+    """Return whether a human revoked the approval or waiver of the newest launch."""
     revoked = {one.name for one in run.permits.approvals if one.revoked}
     revoked |= {one.name for one in run.permits.waivers if one.revoked}
     return run.launch.cleared_by in revoked
@@ -322,7 +322,7 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
 
 
 def previous_launch_of(run: Run) -> PreviousLaunch | None:
-    """Return the last launched instance; none if nothing was launched."""
+    """Return the last launched instance; `None` before the first launch."""
     if not run.instances:
         return None
     before = run.instances[-1]
@@ -332,7 +332,7 @@ def previous_launch_of(run: Run) -> PreviousLaunch | None:
 
 
 def _choose_again(run: Run, decision: DecisionMade, says: str) -> Outcome:
-    """The chosen checkpoint is unusable: ask a human, because the others were not judged."""
+    """Ask a human about an unusable chosen checkpoint, because the others were not judged."""
     escalate = DecisionMade(
         instance=decision.instance,
         action=Action.ESCALATE,
@@ -346,12 +346,12 @@ def _choose_again(run: Run, decision: DecisionMade, says: str) -> Outcome:
 def _blocked_relaunch(
     run: Run, events: list[RunEvent], decision: DecisionMade, now: datetime
 ) -> Outcome:
-    # Unchanged blocks are not recorded again; the question about them is.
+    # Unchanged blocks are not recorded again, but the question about them is.
     checked = events[-1] if events else run.launch.preflight
     assert isinstance(checked, PreflightRecorded), "a blocked request has a preflight"
     blocked = blocks(checked.findings)
     if all(finding.says.startswith(UNKNOWN_SOURCE) for finding in blocked):
-        # A source gives no answer now; the decision stays valid and is retried.
+        # A source gives no answer now. The decision stays valid and is retried.
         return []
     escalate = DecisionMade(
         instance=decision.instance,
@@ -362,13 +362,13 @@ def _blocked_relaunch(
         evidence=tuple(f"{finding.rule}: {finding.fix}" for finding in blocked),
         proposes=_after_fix(blocked[0].fix),
     )
-    # Also if the gate's result is unchanged: the act that expected it may be over by now.
+    # This also runs for an unchanged result: the act that expected it may be over.
     found = drift_at_gate(run, checked, now)
     return [*events, *found, escalate, *escalation_of(run, escalate)]
 
 
 def _after_fix(fix: str) -> str:
-    """Return what to do about a blocked relaunch: without the fix it would be blocked again."""
+    """Return what to do about a blocked relaunch. Without the fix it is blocked again."""
     return f"First: {fix}. Then relaunch, or leave it?" if fix else ""
 
 

@@ -75,9 +75,9 @@ def claims_for(roots: Roots, run: str, events: Iterable[RunEvent]) -> list[RootE
     """Return the claims and releases that go with a run's new events, in one transaction.
 
     Args:
-        roots: As folded from their stream.
+        roots: The roots, folded from their stream.
         run: The run's slug.
-        events: What is about to be appended to the run.
+        events: The new events of the run.
 
     Returns:
         Events for the stream `roots`, or why the run's events must not be appended.

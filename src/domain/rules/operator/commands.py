@@ -12,7 +12,7 @@ from watchkeeper.domain.values.observation.observation import GateFacts
 
 
 class AnnounceAct(Command):
-    """Announce something that is done on purpose, before it begins.
+    """Announce a planned act before it begins.
 
     Attributes:
         starts_at: When its window begins.
@@ -33,7 +33,7 @@ class AnnounceAct(Command):
 
 
 class EndAct(Command):
-    """Record that a planned act ended before its window did."""
+    """Record that a planned act ended early."""
 
     act: str
     reason: str
@@ -51,11 +51,11 @@ class RequestRelaunch(Command):
 
 
 class PlanRollback(Command):
-    """Plan an instance that starts from an earlier checkpoint; it needs an approval of its own.
+    """Plan an instance that starts from an earlier checkpoint. It needs a new approval.
 
     Attributes:
         step: The step of the checkpoint to go back to.
-        submission_id: Fixed by the caller.
+        submission_id: The submission id, chosen by the caller.
         accept_bad: Accept a checkpoint with NaN or infinite numbers; the plan's reason says so.
     """
 
@@ -72,10 +72,10 @@ class PlanRollback(Command):
 
 
 class Supersede(Command):
-    """Close a run because a run of another name continues from its checkpoint.
+    """Close a run because another run continues from its checkpoint.
 
     Attributes:
-        successor: The contract of the run that goes on.
+        successor: The contract of the run that continues.
     """
 
     successor: Contract
@@ -102,7 +102,7 @@ class NameAncestor(Command):
 
 
 class TakeQuestion(Command):
-    """Say that a human works on an open question."""
+    """Record that a human works on an open question."""
 
     question: str
     note: str = ""

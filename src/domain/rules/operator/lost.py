@@ -1,6 +1,6 @@
 """How a run continues after a job that the orchestrator lost.
 
-The orchestrator cannot account for such a job, and no answer proves that it ended. A human must
+The orchestrator does not know the job's fate, and nothing proves that it ended. A human must
 declare that no process of it lives. Metrics and checkpoints must also have been silent for two
 checks.
 """

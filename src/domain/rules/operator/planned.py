@@ -18,10 +18,11 @@ WINDOW_MAX = timedelta(days=7)
 """The longest window: longer exceptions belong in the contract."""
 
 LATE_MAX = timedelta(minutes=5)
-"""How late an act may be announced: people type while it begins."""
+"""How late an act may be announced, since people may type while it begins."""
 
 EXPECTABLE = tuple(rule.id for rule in in_order((*LIVE_RULES, H11, H14)))
-"""Rules that an act may expect: detectors. Decisions and the launch gate are never switched off."""
+"""The rules that an act may expect. Only detectors are included, not decisions or the launch
+gate."""
 
 
 def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
@@ -50,7 +51,7 @@ def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
 
 
 def end_act(run: Run, command: EndAct) -> list[RunEvent] | Refused:
-    """End an act before its window is over: from now on every finding opens again."""
+    """End an act before its window is over. From now on all findings open again."""
     if command.act not in run.operator.acts:
         return Refused(Refusal.ACT_UNKNOWN, command.act)
     return [PlannedActEnded(act=command.act, reason=command.reason.strip() or "over")]

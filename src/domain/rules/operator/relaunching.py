@@ -1,8 +1,8 @@
 """Planned relaunch, and rollback to a named checkpoint.
 
-Both end the live instance when a human asks. They continue only after the orchestrator reports a
-terminal state (R18). By then no second writer can be on the output root. A job that the
-orchestrator cannot account for is the one exception; see `lost`.
+Both end the live instance at a human's request. They continue only after the orchestrator reports a
+terminal state (R18), so that the output root has no second writer. A lost job is the only
+exception; see `lost`.
 """
 
 from watchkeeper.domain.rules.ends.recovery import (
@@ -93,7 +93,7 @@ def _relaunch_of_lost(run: Run, command: RequestRelaunch) -> Outcome:
 def _answered(run: Run, by: str, reason: str) -> list[EscalationAcknowledged]:
     """Close the questions about the newest instance: a relaunch answers them.
 
-    A wrong identity outlasts the instance, and so does the question about it.
+    The question about a wrong identity stays open, because the next instance has it too.
     """
     newest = run.instances[-1].plan.instance
     about = [q.name for q in run.questions.open.values() if q.instance == newest]
@@ -129,7 +129,7 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
 
 
 def _under_way(run: Run) -> bool:
-    """Say whether a human's request is still pending, and not held by the gate or R10."""
+    """Return whether a human's request is pending and not blocked by the gate or R10."""
     if requested_end(run) is None:
         return False
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
@@ -140,8 +140,7 @@ def decide_answered(run: Run) -> Outcome | None:
     """Decide again on a human's held request, after they answered: relaunch.
 
     Returns:
-        The decision, from the record; the gate checks the start again. None if there was no
-        request.
+        The decision, from the record. The gate checks the start again. `None` without a request.
     """
     asked = requested_end(run)
     if asked is None:
@@ -160,7 +159,7 @@ def _relaunch_of_ended(run: Run, asked: RelaunchRequested) -> list[RunEvent]:
     instance = run.instances[-1]
     plan = instance.plan
     if instance.end is None:
-        # The orchestrator never took it, so it wrote nothing: its planned start stays.
+        # The orchestrator never took the job, so it wrote nothing and its planned start stays.
         return [
             _decision(asked, plan.resume_from, plan.resume_step, (f"{plan.instance} never ran",))
         ]
@@ -280,7 +279,7 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     planned = run.operator.rollback
     if planned is None:
         return Refused(Refusal.ALREADY_LAUNCHED, run.slug)
-    # A newer instance makes it another plan.
+    # A newer instance needs a new plan.
     stale = planned.plan.instance != f"i{len(run.instances) + 1}"
     if stale or not names_plan(command.digest, planned.digest):
         waits = "" if stale else f"; the plan that waits is {planned.digest[:DIGEST_SHOWN]}"
@@ -315,7 +314,7 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     if isinstance(run.phase, Interrupted):
         events += _answered(run, "rollback", planned.reason)
     if run.instances[-1].end is None and isinstance(run.phase, Interrupted):
-        # It never ran, so there is no listing to wait for: everything written is on record.
+        # The instance never ran, so all checkpoints are on record.
         after = apply_pending(run, events, command)
         return events + _rolled_back(after, approved, None)
     return events
@@ -329,8 +328,8 @@ def decide_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
         check: The check that saw the end, or a later one.
 
     Returns:
-        The decision and its events; no events while the store's answer is awaited, and a question
-        after the timeout. None if there was no request.
+        The decision and its events. No events while the store has not answered, and a question
+        after the timeout. `None` without a request.
     """
     asked = requested_end(run)
     if asked is None:

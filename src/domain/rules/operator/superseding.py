@@ -47,7 +47,7 @@ def supersede(run: Run, command: Supersede) -> list[RunEvent] | Refused:
 
 
 def _shared(run: Run, command: Supersede) -> str:
-    """Name what a successor would share with this run; empty if they are separate."""
+    """Name what a successor would share with this run; empty if they share nothing."""
     old, new = contract_of(run), command.successor
     if new.run == run.slug:
         return f"run id {new.run}"
@@ -60,7 +60,7 @@ def _shared(run: Run, command: Supersede) -> str:
 
 
 def source_of(run: Run, path: str) -> Checkpoint | None:
-    """Return the validated checkpoint of a run at a path, or none."""
+    """Return the validated checkpoint of a run at a path, or `None`."""
     if not path:
         return None
     wanted = contract_root(path)

@@ -10,10 +10,10 @@ from watchkeeper.domain.values.contract.contract import Lane
 
 
 class Propose(Command):
-    """Ask for a guarded action; anyone may.
+    """Propose a guarded action. Anyone may propose.
 
     Attributes:
-        agree: A human consents to it at once.
+        agree: Whether a human consents to it at once.
     """
 
     action: GuardedAction
@@ -23,11 +23,11 @@ class Propose(Command):
 
 
 class GiveConsent(Command):
-    """Permit one proposed act, once.
+    """Consent to one proposed act, once.
 
     Attributes:
-        digest: Its first digits, when the human names what they read; empty for any.
-        life: How long it may be used; the action's own when none.
+        digest: The first digits of the proposal's digest, if the human names them; else empty.
+        life: How long the consent is valid; `None` means the action's default.
     """
 
     proposal: str
@@ -42,11 +42,11 @@ class GiveConsent(Command):
 
 
 class Waive(Command):
-    """Let a named block of the launch gate, or a named lack of the seal, pass.
+    """Waive a named block of the launch gate, or a named missing item of the seal.
 
     Attributes:
-        subject: A launch rule such as `L13`, or a lack such as `tracker state`.
-        until: When it ends; none for as long as the run lasts.
+        subject: A launch rule such as `L13`, or a missing item such as `tracker state`.
+        until: When it ends; `None` means with the run.
     """
 
     subject: str
@@ -76,11 +76,11 @@ class Revoke(Command):
 
 
 class GrantStandingWaiver(Command):
-    """Waive a launch rule ahead, for the launches of a lane that one principal asks for.
+    """Waive a launch rule in advance, for one principal's launches in a lane.
 
     Attributes:
-        requester: Whose launches; the human who waives when empty.
-        until: When it ends; none for the longest time there is.
+        requester: Whose launches; the waiving human if empty.
+        until: When it ends; `None` means after the longest allowed time.
     """
 
     lane: Lane
@@ -98,4 +98,4 @@ class RevokeStandingWaiver(Command):
 
 
 PeopleCommand = GrantStandingWaiver | RevokeStandingWaiver
-"""What is asked of the stream `people`."""
+"""The commands on the stream `people`."""

@@ -30,7 +30,7 @@ from watchkeeper.domain.run.run import Run
 
 
 class GuardedAction(StrEnum):
-    """Actions that need a human's consent. The list is closed; other acts are not guarded."""
+    """Actions that need a human's consent. Other acts are not guarded."""
 
     STOP = "stop"
     DIRTY_LAUNCH = "dirty_launch"
@@ -151,7 +151,7 @@ def is_live(consent: Consent, now: datetime) -> bool:
 
 
 def live_consent(run: Run, action: GuardedAction, target: str, now: datetime) -> Consent | None:
-    """Return the newest consent that permits an act on a target now, or none."""
+    """Return the newest consent that permits an act on a target now, or `None`."""
     for consent in reversed(run.permits.consents):
         if (consent.action, consent.target) == (action, target) and is_live(consent, now):
             return consent
@@ -176,7 +176,7 @@ def is_open(run: Run, proposal: Proposal) -> bool:
 def is_possible(run: Run, action: str, target: str) -> bool:
     """Say whether an act is possible in a run's current state."""
     if action not in set(GuardedAction):
-        return False  # Recorded by a later release.
+        return False  # A later release recorded this action.
     if not isinstance(run.phase, REGISTER[GuardedAction(action)].phases):
         return False
     if action == GuardedAction.STOP:

@@ -49,11 +49,11 @@ from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.contract.plan import Verdict, names_plan
 
 PROPOSALS_OPEN_MAX = 20
-"""Most proposals of one run that may wait for a human; nobody reads more."""
+"""How many proposals of one run may wait for a human."""
 
 
 ATTEMPTS_MAX = 20
-"""Most different refused attempts recorded for one run within `ATTEMPT_AGAIN`."""
+"""How many different refused attempts of one run are recorded within `ATTEMPT_AGAIN`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,7 @@ class Permit:
     """Permission for one guarded act, once its events are recorded.
 
     Attributes:
-        events: The events before the act: the use of the consent, and for a direct act first its
-            grant.
+        events: The events before the act: for a direct act the grant of the consent, then its use.
         consent: The consent's name.
         by: Who gave it.
     """
@@ -106,8 +105,8 @@ def permit(
 ) -> Permit | Refused:
     """Permit a guarded act, or refuse it and record a proposal to a human.
 
-    A human who acts directly proposes, consents and uses the consent at once; all of it is
-    recorded. Anyone else needs a live consent to exactly this act.
+    A human's direct act records a proposal, a consent and its use. Anyone else needs a valid
+    consent to exactly this act.
 
     Args:
         run: The run.
@@ -297,7 +296,7 @@ def _waive(run: Run, command: Waive) -> Outcome:
 
 
 def _waive_lack(run: Run, lack: str, command: Waive) -> Outcome:
-    """Waive a lack of the seal: a consent to one seal with this lack in this wording."""
+    """Waive a missing item of the seal, for one seal with this item in this wording."""
     never = lack_never_waived(lack)
     if never:
         return Refused(Refusal.WAIVER_FORBIDDEN, f"{lack}: {never}")
@@ -310,7 +309,7 @@ def _waive_lack(run: Run, lack: str, command: Waive) -> Outcome:
         return Refused(Refusal.TIME_WRONG, f"at most {guard.life_max} for {action}")
     proposed = proposal_of(run, action, lack, command.reason.strip(), direct=True)
     given = _consent(run, proposed, command.reason.strip(), expires_at)
-    # A later seal uses it, so the logbook shows it separately.
+    # A later seal uses the consent, so the logbook shows it separately.
     return [proposed, given.model_copy(update={"direct": False})]
 
 

@@ -65,7 +65,7 @@ def _waived(finding: GateFinding, waivers: tuple[Waiver, ...]) -> GateFinding:
 
 
 def lack_named(missing: Iterable[str], name: str) -> str:
-    """Return the missing seal item with a name, such as `tracker state`; empty without one.
+    """Return the missing seal item with a name such as `tracker state`; empty if unknown.
 
     The name is the whole text, or the part before the colon. Case does not matter, and a hyphen
     counts as a space.

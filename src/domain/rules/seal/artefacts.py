@@ -1,6 +1,6 @@
 """Artefact checks shared by seals and milestones.
 
-Each check returns the named lack, or nothing.
+Each check returns the missing item by name, or an empty text.
 """
 
 from watchkeeper.domain.rules.health.seen_checkpoints import is_own_checkpoint, is_rejected
@@ -12,27 +12,27 @@ from watchkeeper.domain.values.observation.observation import SealFacts
 
 
 def own_checkpoints(run: Run, facts: SealFacts) -> tuple[CheckpointFacts, ...]:
-    """Return what was listed below the run's own root; nothing where nothing was."""
+    """Return the listed checkpoints below the run's own root."""
     listing, contract = facts.observation.checkpoints, contract_of(run)
     here = listing.checkpoints if listing is not None else ()
     return tuple(one for one in here if is_own_checkpoint(contract, one))
 
 
 def own_checkpoint(run: Run, facts: SealFacts, step: int) -> CheckpointFacts | None:
-    """Return the run's own checkpoint of a step, whatever it lacks, or none."""
+    """Return the run's own checkpoint of a step, complete or not, or `None`."""
     return next((one for one in own_checkpoints(run, facts) if one.step == step), None)
 
 
 def checkpoint_lack(
     run: Run, facts: SealFacts, wanted: str, found: CheckpointFacts | None, absent: str
 ) -> str:
-    """Say what a checkpoint lacks to be tagged; empty if nothing.
+    """Return what a checkpoint lacks for a tag; empty if nothing.
 
     Args:
-        run: The run that it must belong to.
-        facts: What was read.
+        run: The run that the checkpoint must belong to.
+        facts: The facts for the seal.
         wanted: The name, such as `final checkpoint step-1500`.
-        found: The listed checkpoint; none if it was not listed.
+        found: The listed checkpoint; `None` if it was not listed.
         absent: The text if it was not listed.
     """
     if facts.observation.checkpoints is None:
@@ -52,7 +52,7 @@ def checkpoint_lack(
 
 
 def identity_lack(run: Run, facts: SealFacts) -> str:
-    """Say why the tracker does not show this run; empty if it does."""
+    """Return why the tracker does not show this run; empty if it does."""
     tracker, wanted = facts.observation.tracker, run.instances[-1].plan.tracker_id
     if tracker is None:
         reason = unavailable_reason(facts.observation, "tracker")
@@ -63,12 +63,12 @@ def identity_lack(run: Run, facts: SealFacts) -> str:
 
 
 def commit_lack(run: Run, facts: SealFacts, tag: str) -> str:
-    """Say why the launch commit cannot be tagged; empty if it can.
+    """Return why the launch commit cannot be tagged; empty if it can.
 
     Args:
         run: The run.
-        facts: What was read.
-        tag: What the tag is called, such as `seal tag`.
+        facts: The facts for the seal.
+        tag: The name for the tag, such as `seal tag`.
     """
     code = contract_of(run).code
     if facts.commit_found is None:

@@ -6,11 +6,11 @@ from watchkeeper.domain.values.observation.observation import SealFacts
 
 
 class VerifySeal(Command):
-    """Verify that everything a seal needs is there.
+    """Verify that nothing is missing for a seal.
 
     Attributes:
-        waive: Lacks to let pass, by name, such as `tracker state`; each needs a consent.
-        reason: Why; empty when nothing is waived.
+        waive: Missing items to waive, by name, such as `tracker state`. Each needs a consent.
+        reason: The reason; empty if nothing is waived.
     """
 
     facts: SealFacts
@@ -19,7 +19,7 @@ class VerifySeal(Command):
 
 
 class CompleteSeal(Command):
-    """The tag is on the remote: close the run.
+    """Close the run, because its tag is on the remote.
 
     Attributes:
         head: Version and chain hash that the tag's message names.
@@ -29,7 +29,7 @@ class CompleteSeal(Command):
 
 
 class VerifyMilestone(Command):
-    """Verify a checkpoint of a run that goes on, so that it is tagged."""
+    """Verify a checkpoint of a running run, so that it is tagged."""
 
     step: Step
     facts: SealFacts

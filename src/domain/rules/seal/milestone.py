@@ -29,7 +29,7 @@ def verify_milestone(run: Run, command: VerifyMilestone) -> list[RunEvent] | Ref
     contract, facts = contract_of(run), command.facts
     tag = milestone_tag(contract, command.step)
     if tag in run.seal.milestones:
-        return []  # Already verified; its tag was pushed or is being pushed.
+        return []  # The milestone is already verified. Its tag was pushed or is being pushed.
     found = own_checkpoint(run, facts, command.step)
     lacks = (
         checkpoint_lack(run, facts, f"checkpoint step-{command.step}", found, "not there"),

@@ -37,12 +37,12 @@ from watchkeeper.domain.values.observation.observation import SealFacts
 
 @dataclass(frozen=True, slots=True)
 class SealPermission:
-    """The lacks that a seal may let pass.
+    """The missing items of a seal, split by permission.
 
     Attributes:
-        events: Consents granted and used for the waived lacks.
-        waived: The waived lacks, each with its consent.
-        unwaived: The lacks that block the seal.
+        events: Consents granted and used for the waived items.
+        waived: The waived items, each with its consent.
+        unwaived: The items that block the seal.
     """
 
     events: tuple[RunEvent, ...] = ()
@@ -68,9 +68,9 @@ def missing_for_seal(run: Run, facts: SealFacts) -> tuple[str, ...]:
 def permission_to_seal(
     run: Run, missing: tuple[str, ...], command: VerifySeal
 ) -> SealPermission | Refused:
-    """Find a human's consent for every lack; propose requested waivers without a consent.
+    """Find a consent for every missing item; propose requested waivers without a consent.
 
-    No consent is used up while another lack still blocks.
+    No consent is used up while another missing item blocks.
     """
     action = GuardedAction.SEAL_WAIVER
     asked = {lack_named(missing, name) for name in command.waive}
@@ -109,7 +109,7 @@ def _nothing_to_seal(run: Run, facts: SealFacts, lack: str) -> str:
 
 
 def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified:
-    """Return the seal of a run if nothing is missing or every lack was waived."""
+    """Return the seal of a run if nothing is missing or every missing item was waived."""
     contract = contract_of(run)
     launched = [one.launched_at for one in run.instances if one.launched_at is not None]
     assert launched, "a run that is sealed was launched"
@@ -185,7 +185,7 @@ def _final_checkpoint(run: Run, facts: SealFacts) -> CheckpointFacts | None:
 
 
 def _terminal(run: Run) -> str:
-    # The report is on record; a cluster torn down since does not change it.
+    # The orchestrator's report is recorded. A later removal of the cluster does not change it.
     end = run.instances[-1].end
     if end is None or end.state is not JobState.SUCCEEDED:
         said = "nothing" if end is None else end.state.value.upper()

@@ -1,6 +1,6 @@
 """Applies pending events to a run before they are recorded.
 
-So later rules of one decision see the events of the earlier ones.
+So later rules of a decision see the events of earlier rules.
 """
 
 from collections.abc import Iterable

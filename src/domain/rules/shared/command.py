@@ -7,11 +7,11 @@ from watchkeeper.domain.values.people import Actor
 
 
 class Command(Value):
-    """A request.
+    """A request to change a run.
 
     Attributes:
-        now: When it is asked; nothing in the domain reads a clock.
-        actor: Who asks.
+        now: The time of the request. The domain never reads a clock.
+        actor: The actor of the request.
     """
 
     now: AwareDatetime
@@ -19,5 +19,5 @@ class Command(Value):
 
     @property
     def attempt(self) -> tuple[str, str]:
-        """What is asked, in the word of the CLI, and about what: recorded where it is refused."""
+        """The CLI's name of the command and its target, recorded if the command is refused."""
         return type(self).__name__.lower(), ""

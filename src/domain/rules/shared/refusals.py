@@ -178,7 +178,7 @@ MISTAKES = frozenset(
         Refusal.CAUSE_UNKNOWN,
     }
 )
-"""Refusals of what was typed, whatever is on record: the command line calls them bad input."""
+"""Refusals of bad input, whatever the record holds. The CLI reports them as usage errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +187,8 @@ class Refused:
 
     Attributes:
         refusal: The rule.
-        detail: What it is about here, such as the holder's name.
-        records: What is recorded of the attempt itself; nothing of what was asked happened.
+        detail: The particular subject, such as the holder's name.
+        records: The record of the attempt. The requested act did not happen.
     """
 
     refusal: Refusal
@@ -197,7 +197,7 @@ class Refused:
 
     @property
     def sentence(self) -> str:
-        """What a person reads."""
+        """The text for people."""
         return f"{self.detail}: {self.refusal.value}" if self.detail else self.refusal.value
 
 

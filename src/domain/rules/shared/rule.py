@@ -13,11 +13,11 @@ from watchkeeper.domain.values.instance import Instance
 HERO = "written procedure for hero runs"
 LOOP = "written monitoring loop"
 WRONG = f"{HERO}, What Can Go Wrong"
-"""The documents that rules were taken from."""
+"""The source documents of the rules."""
 
 NEVER = 10.0**9
 MANY = 1_000_000
-"""Limits that nothing exceeds."""
+"""Values that no measurement exceeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class DetectorInput:
     """The input of a detector.
 
     Attributes:
-        run: The run, with or without the check; the answers are the same.
+        run: The run before or after the check; the answers are the same.
         instance: The checked instance, in its state before the check.
         check: The check.
         now: When the check is made.

@@ -1,7 +1,7 @@
 """Binds signals to runs by contracts, launches and placements in the ledger.
 
-A signal that matches no run, or two, is left unbound: nothing is guessed. Network addresses bind
-nothing, because other machines reuse them.
+A signal that matches no run or several runs stays unbound. Network addresses bind nothing, because
+other machines reuse them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ FAN_OUT = frozenset(
         SignalKind.HISTORY_REWRITTEN,
     }
 )
-"""Kinds that may be about a whole cluster or branch, and so about every run on it."""
+"""Kinds that may be about all runs of a cluster or branch."""
 
 PASSING = frozenset(
     {
@@ -52,14 +52,14 @@ PASSING = frozenset(
         SignalKind.HISTORY_REWRITTEN,
     }
 )
-"""Kinds that cover a whole repository. A signal of no run is other people's work and is only
-counted. Only contracts bind these kinds, so later lessons cannot."""
+"""Kinds about a whole repository. Such a signal without a run is unrelated work and is only
+counted. Only contracts bind these kinds."""
 
 MEETING_AGAIN = timedelta(minutes=1)
 """A repeated meeting is stored only if it is this much later than the last."""
 
 _TEACHING = ("instance:", "host:", "node:", "tpu:", "job:", "worker:", "pod:", "pool:")
-"""Clues that name machines and their jobs; clues named by one signal belong together."""
+"""Clues that name machines and jobs. Clues in one signal belong together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Bound:
     """One run that a signal is about.
 
     Attributes:
-        run: Its slug.
-        instance: Which instance; empty for the whole run.
+        run: The run's slug.
+        instance: The instance; empty for the whole run.
         by: The clue that identified it.
     """
 
@@ -90,7 +90,7 @@ class Place:
     """Where a run lives, by its newest contract.
 
     Attributes:
-        roots: Of its checkpoints and output.
+        roots: The roots of its checkpoints and output.
         clusters: Its cluster, and `<cluster>/<type>` of its requested hardware.
         branches: The branch that holds its logbook.
     """
@@ -106,11 +106,11 @@ class BindingFacts:
 
     Attributes:
         anchors: Runs by clues that name them directly.
-        placed: The run of the contract; empty for none.
-        place: Where that run lives from now on.
+        placed: The run of a contract event; else empty.
+        place: The new place of that run.
         met: Clues that were named together.
-        at: The time of the meeting; none if nothing met.
-        over: The run that the event ends; empty for none.
+        at: The time of the meeting; `None` without one.
+        over: The run that the event ends; else empty.
     """
 
     anchors: Mapping[str, Anchor] = field(default_factory=lambda: MappingProxyType({}))
@@ -196,7 +196,7 @@ def evolve_registry(registry: Registry, event: Event) -> Registry:
     """Apply one event of the ledger; most events do not affect binding."""
     lesson = binding_facts_of(event)
     if lesson.placed:
-        # Removed first, so that the run with the last contract comes last.
+        # The run is removed first, so that the run with the last contract comes last.
         others = {run: it for run, it in registry.places.items() if run != lesson.placed}
         registry = replace(registry, places={**others, lesson.placed: lesson.place})
     if lesson.anchors:
@@ -258,7 +258,7 @@ def _meeting(clues: Iterable[str], at: datetime) -> BindingFacts:
 
 
 def meetings_in(lesson: BindingFacts) -> dict[str, dict[str, datetime]]:
-    """Return what each machine or job of a lesson met, with the time."""
+    """Return the clues that each machine or job met, with the time."""
     if lesson.at is None:
         return {}
     return {
@@ -277,7 +277,7 @@ def with_meeting(
 
 
 def _linked(registry: Registry, lesson: BindingFacts) -> Registry:
-    """Store which machines and jobs were named together."""
+    """Return the registry with machines and jobs that were named together."""
     links: dict[str, Mapping[str, datetime]] = {}
     new_pair = False
     for one, met in meetings_in(lesson).items():
@@ -293,7 +293,7 @@ def _linked(registry: Registry, lesson: BindingFacts) -> Registry:
 
 
 def adds_meeting(registry: Registry, signal: Signal) -> bool:
-    """Say whether a signal names machines or jobs together for the first time."""
+    """Return whether a signal names machines or jobs together for the first time."""
     lesson = _meeting(signal.clues, signal.occurred_at)
     return _linked(registry, lesson).shape != registry.shape
 
@@ -321,7 +321,7 @@ def _by_clue(registry: Registry, clue: str, signal: Signal) -> tuple[Bound, ...]
         return tuple(Bound(run, clue) for run in sorted(runs))
     if space == "ref":
         runs = registry.branches.get(name, frozenset())
-        # A push to a branch with many logbooks is about those whose files it names.
+        # A push to a branch with many logbooks is about the runs whose files it names.
         shared = len(runs) > 1 and signal.kind not in FAN_OUT
         return () if shared else tuple(Bound(run, clue) for run in sorted(runs))
     anchor = registry.anchors.get(clue)
@@ -362,7 +362,7 @@ def _by_links(registry: Registry, clue: str) -> tuple[Bound, ...]:
                     following.append(other)
                     seen.add(other)
         if found:
-            # A machine serves one run after another: the run last seen with it has it now.
+            # A machine serves one run after another, so the newest meeting counts.
             newest = max(at for at, _ in found.values())
             latest = [anchor for at, anchor in found.values() if at == newest]
             live = [one for one in latest if one.run not in registry.over] or latest

@@ -5,12 +5,12 @@ from watchkeeper.domain.values.observation.signals import Signal
 
 
 class ReceiveSignal(Command):
-    """Take a signal that was bound to the run.
+    """Record a signal that was bound to the run.
 
     Attributes:
-        instance: The instance that it speaks of; empty for the whole run.
-        bound_by: The clue that led here, or `a person`.
-        coalesced: How many signals of its source it is the newest of; 0 for one by itself.
+        instance: The instance that the signal is about; empty for the whole run.
+        bound_by: The clue that identified the run, or `a person`.
+        coalesced: How many signals of its source it represents; 0 if it represents only itself.
     """
 
     signal: Signal

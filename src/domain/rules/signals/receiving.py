@@ -1,6 +1,6 @@
-"""Effects of a bound signal: it is stored as a claim and may hasten a check.
+"""Records bound signals as claims, which may bring the next check forward.
 
-A signal ends, starts and stops nothing. The next check asks the sources.
+A signal never ends, starts or stops anything. The next check asks the sources.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from watchkeeper.domain.values.observation.signals import (
 
 WITNESS_BEFORE = timedelta(minutes=15)
 WITNESS_AFTER = timedelta(minutes=15)
-"""Longest time between the end of a job and a claim on its machines that may explain it."""
+"""How long before and after a job's end a claim about its machines may explain the end."""
 
 WITNESSES_MAX = 4
 
@@ -55,8 +55,8 @@ _CAUSES: Mapping[SignalKind, str] = MappingProxyType(
 def receive(run: Run, command: ReceiveSignal) -> list[RunEvent]:
     """Record a signal if it is newer than what is known; else do nothing.
 
-    A placement signal is recorded but is no claim. It binds signals, including earlier ones.
-    Nothing about the run is concluded from it.
+    A placement signal is recorded but is no claim about the run. It only helps to bind other
+    signals.
     """
     if not _says_more(run, command.signal) or over_limit(run, command):
         return []
@@ -77,10 +77,10 @@ def _says_more(run: Run, signal: Signal) -> bool:
 
 
 def over_limit(run: Run, command: ReceiveSignal) -> bool:
-    """Say whether to only count a signal, because its source reached its limit per minute.
+    """Return whether a signal is only counted, because its source reached the limit per minute.
 
-    The last slot is for the signal that represents the counted ones. Placement signals are exempt,
-    because they bind others. A signal that a human binds is always recorded.
+    The last recorded signal of a minute represents the counted ones. Placement signals and signals
+    bound by a human are always recorded.
     """
     signal = command.signal
     if signal.kind is SignalKind.IDENTITY or command.actor.kind == "human":
@@ -91,12 +91,12 @@ def over_limit(run: Run, command: ReceiveSignal) -> bool:
 
 
 def due_after_signals(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
-    """Return the time of the next check, if signals may have arrived during this one.
+    """Return the time of the next check, considering signals that arrived during this one.
 
     Args:
         run: The run before the check is recorded.
         due: When the next check would be due.
-        began: When the check began to read the sources; it may have missed later signals.
+        began: When the check began to read the sources. It may have missed later signals.
         now: When the check is recorded.
     """
     if run.signals.check_requested_at is None or run.signals.check_requested_at < began:
@@ -105,7 +105,7 @@ def due_after_signals(run: Run, due: datetime, began: datetime, now: datetime) -
 
 
 def doubt_about(run: Run, checkpoint: Checkpoint) -> str:
-    """Say why a validated checkpoint must not be resumed from; empty if it may.
+    """Return why a validated checkpoint must not be resumed from; empty if it may.
 
     Deleting a folder is neither atomic nor ordered: data may be gone while the metadata still
     exists. Only a new write removes the doubt.

@@ -61,10 +61,10 @@ from watchkeeper.domain.values.places import contract_root
 from watchkeeper.domain.values.text_evidence import TrackerLink
 
 CHECKPOINTS_MAX = 32
-"""Most complete checkpoints named in a check, the newest ones."""
+"""How many of the newest complete checkpoints a check names."""
 
 INCOMPLETE_MAX = 8
-"""Most incomplete checkpoints named in a check, the newest ones."""
+"""How many of the newest incomplete checkpoints a check names."""
 
 RUNNING = "running"
 """Reason for the health of a run without findings."""
@@ -83,7 +83,7 @@ def summarise(
 
     Args:
         run: The run before the check.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         command: The observation, with the time and the watch's token.
     """
     seen, past = command.observation, earlier_of(run)
@@ -272,7 +272,7 @@ def _health(
         case JobState.RUNNING if isinstance(run.phase, Interrupted):
             return Health.UNKNOWN, "its end is on record, and the orchestrator calls it running"
         case JobState.RUNNING:
-            # Missing evidence says nothing about the run: it is neither better nor worse.
+            # Missing evidence does not change the health.
             if worse:
                 return Health.DEGRADED, "open findings: " + ", ".join(worse)
             if blind:
@@ -288,7 +288,7 @@ def _wait(
     job: JobFacts | None,
 ) -> timedelta:
     lost = job is not None and job.state in UNACCOUNTABLE
-    # Nobody ends a lost job, so frequent checks are useless.
+    # Frequent checks of a lost job are useless.
     if end_asked(run, instance.plan.instance) and not lost:
         return min(STOPPING, cadence_of(contract))
     ended = job is not None and job.state in TERMINAL

@@ -12,8 +12,8 @@ class TakeWatch(Command):
     """Take or renew the watch.
 
     Attributes:
-        same_home: The caller holds the home's watch lock, so no other process of it watches.
-        force: Take it from a holder whose lease has not run out.
+        same_home: Whether the caller holds the home's watch lock, so that no other process watches.
+        force: Whether to take it from a holder whose lease is still valid.
     """
 
     holder: Holder
@@ -27,7 +27,7 @@ class TakeWatch(Command):
 
 
 class ReleaseWatch(Command):
-    """Give the watch up."""
+    """Release the watch."""
 
     token: PositiveInt
     reason: str
@@ -38,8 +38,8 @@ class RecordCheck(Command):
 
     Attributes:
         token: The watch's fencing token.
-        observation: As read.
-        digest: SHA-256 of its scrubbed text, under which it is kept.
+        observation: The observation.
+        digest: SHA-256 of the observation's scrubbed text, under which it is kept.
     """
 
     token: PositiveInt
@@ -48,12 +48,12 @@ class RecordCheck(Command):
 
 
 class HandOver(Command):
-    """Give the watch to somebody, with all that they have to know.
+    """Hand the watch over to a principal, with a packet of facts.
 
     Attributes:
-        to: Who takes it next.
-        here: Who would hold a watch where this is asked.
-        force: From a holder that was not asked and whose lease still runs.
+        to: The principal who takes it next.
+        here: The holder that this home would use.
+        force: Whether to take it from another holder whose lease is still valid.
     """
 
     to: PrincipalName
@@ -68,7 +68,7 @@ class HandOver(Command):
 
 
 class DeclineWatch(Command):
-    """End the watch for good, with a reason; the job is left as it is."""
+    """End the watch for good, with a reason. The job is not changed."""
 
     reason: str
 

@@ -1,7 +1,6 @@
 """Handover and end of a watch.
 
-A handover gives the next holder a packet and keeps the watch for them. A watch can also be ended
-for good.
+A handover keeps the watch for the next holder and gives them a packet of facts.
 """
 
 from datetime import UTC, datetime
@@ -27,12 +26,12 @@ Outcome = list[RunEvent] | Refused
 
 
 def is_held(watch: WatchState, now: datetime) -> bool:
-    """Say whether a lease runs, of a holder or of the recipient of a handover."""
+    """Return whether a holder, or the recipient of a handover, has a valid lease."""
     return watch.lease_until is not None and now < watch.lease_until
 
 
 def held_elsewhere(watch: WatchState, here: Holder, now: datetime) -> str:
-    """Return the holder whose lease runs on another host or in another home; empty for none."""
+    """Return the holder with a valid lease on another host or in another home; else empty."""
     holder = watch.holder
     if holder is None or not is_held(watch, now):
         return ""
@@ -41,7 +40,7 @@ def held_elsewhere(watch: WatchState, here: Holder, now: datetime) -> str:
 
 
 def refuses_taking(watch: WatchState, command: TakeWatch) -> Refused | None:
-    """Return why a watch without a holder may still not be taken without force."""
+    """Return why a watch without a holder may not be taken without force."""
     if command.force:
         return None
     if watch.ended:
@@ -53,7 +52,7 @@ def refuses_taking(watch: WatchState, command: TakeWatch) -> Refused | None:
 
 
 def hand_over(run: Run, command: HandOver) -> Outcome:
-    """Give the watch to somebody; from now on the former holder is fenced off."""
+    """Hand over the watch. From now on the former holder is refused."""
     watch = run.watch
     held = watch.holder is not None and is_held(watch, command.now)
     owned = watch.holder is None or _owns(watch.holder, command.here, command.actor)
@@ -77,7 +76,7 @@ def hand_over(run: Run, command: HandOver) -> Outcome:
 
 
 def _owns(holder: Holder, here: Holder, actor: Actor) -> bool:
-    """Say whether the actor may hand over a watch: its own, or for a human any of this home."""
+    """Return whether the actor may hand over a watch: its own, or as a human any of this home."""
     if holder.principal == actor.principal:
         return True
     return actor.kind == "human" and (holder.host, holder.home) == (here.host, here.home)
@@ -95,7 +94,7 @@ def decline(run: Run, command: DeclineWatch) -> Outcome:
 
 
 def packet_of(run: Run) -> Packet:
-    """Return all that the next holder has to know, derived from the record."""
+    """Return the facts for the next holder, derived from the record."""
     contract = contract_of(run)
     plan = run.instances[-1].plan
     progress = ""

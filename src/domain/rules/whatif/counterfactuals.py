@@ -1,7 +1,6 @@
 """Finds single facts that would have changed a decision.
 
-No sentence comes from a fixed table. Each sentence is one altered fact. It is kept only if the same
-rules, run with that fact, answer differently.
+Each result is one altered fact. A fact is kept only if the same rules answer differently with it.
 """
 
 from collections.abc import Callable
@@ -60,7 +59,7 @@ class Counterfactual:
 
     Attributes:
         fact: The altered fact, such as `progress had passed step 2971`.
-        decision: The decision in that case; none if there would be none.
+        decision: The decision in that case; `None` if nothing would be decided.
     """
 
     fact: str
@@ -73,11 +72,11 @@ _Alteration = Callable[[Scene], tuple[str, Scene] | None]
 
 
 def answered_by(decision: DecisionMade, before: object) -> Finding | None:
-    """Return the finding that a decision answers; none if it is about the instance.
+    """Return the finding that a decision answers; `None` if it is about the instance.
 
     Args:
         decision: The decision.
-        before: The previous event: the decision on a finding directly follows it.
+        before: The previous event. The decision on a finding directly follows the finding.
     """
     notifies = decision.action in (Action.ALERT, Action.NOTIFY)
     return before if notifies and isinstance(before, OpenFinding) else None
@@ -102,13 +101,13 @@ def decision_counterfactuals(
     if not _same(_decision(scene, kind), decision):
         return []
     outcomes = [Counterfactual(fact, _decision(other, kind)) for fact, other in altered]
-    # Another resume step is no other decision: it would read the same.
+    # A different resume step alone is not a different decision.
     return [one for one in outcomes if not _same(one.decision, decision)]
 
 
 def finding_counterfactuals(scene: Scene, finding: Finding) -> list[str]:
     """Return the single facts without which a finding would not have opened or risen."""
-    # If today's rules do not find it, no single fact kept it closed.
+    # If today's rules do not open the finding, no single fact explains it.
     if not _is_found(scene, finding.kind):
         return []
     altered = (*_seen(scene), *_altered(scene, finding.rule))
@@ -160,7 +159,7 @@ _SEEN = (*(alter for rule in LIVE_RULES for alter in rule.alterations), *WITHOUT
 
 
 def _unlimited(scene: Scene, limit: Limit) -> tuple[str, Scene] | None:
-    """Return the scene with a limit at a value that nothing exceeds; none if there is no limit."""
+    """Return the scene with a limit at a value that nothing exceeds, or `None`."""
     contract = contract_of(scene.run)
     now = {"detect": limits_of, "live": live_limits_of, "watch": _watch_of}[limit.part](contract)
     said = getattr(now, limit.name)
@@ -259,7 +258,7 @@ def _one_more_checkpoint(scene: Scene) -> tuple[str, Scene] | None:
     complete = (*scene.check.checkpoints_complete, step)
     check = scene.check.model_copy(update={"checkpoints_complete": complete})
     words = "a complete, validated checkpoint had been there"
-    # If there was one, only its step would differ.
+    # With a checkpoint, only its step would differ.
     if scene.run.checkpoints.validated:
         return None
     return words, _with_check(replace(scene, run=run), check)

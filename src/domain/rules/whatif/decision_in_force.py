@@ -1,6 +1,6 @@
 """The decision in force after a check that made no decision itself.
 
-It is the decision on the end, or on the open findings.
+The decision is about the end, or about the open findings.
 """
 
 from watchkeeper.domain.rules.after_check import ended_badly
@@ -17,9 +17,9 @@ from watchkeeper.domain.values.observation.observation import source_reading
 
 
 def decision_in_force(run: Run, check: CheckRecorded) -> DecisionMade | None:
-    """Return the decision that is still in force; none if nothing is open.
+    """Return the decision that is still in force; `None` if nothing is open.
 
-    A live run may have several findings: the most severe counts, of equals the first.
+    A live run may have several findings. The most severe counts, and the first of equals.
 
     Args:
         run: The run after the check.
@@ -47,7 +47,7 @@ def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
 
 
 def _held_back(decided: DecisionMade, why: str) -> DecisionMade:
-    """Say that a relaunch waits: the job may be live, or somebody may have relaunched it."""
+    """Return a decision that a relaunch waits: the job may be live or already relaunched."""
     return DecisionMade(
         instance=decided.instance,
         action=Action.WAIT,

@@ -14,15 +14,15 @@ from watchkeeper.domain.values.causes import FOUND_LACKS
 from watchkeeper.domain.values.observation.observation import Observation, SealFacts, reading_of
 
 _LATE = ("tracker state: running", "tracker state: unknown")
-"""Tracker states for a while after an end, which are no lack yet."""
+"""Tracker states shortly after an end. They do not count as missing yet."""
 
 
 def missing_artefacts(run: Run, seen: Observation) -> list[RunEvent]:
-    """Return the finding that a success lacks artefacts that the observation should show.
+    """Return the finding that a success lacks artefacts, by the observation.
 
     Args:
         run: The run after the check that saw its success.
-        seen: The observation. A source that gave no answer, or was not asked, lacks nothing.
+        seen: The observation. A source without an answer proves nothing.
     """
     if not isinstance(run.phase, Finished) or contract_of(run).final_step.known is None:
         return []

@@ -1,8 +1,7 @@
 """Judges an observation without a ledger, by the same rules as the watch.
 
-The module builds synthetic events. It drafts a run under a contract and launches it. Then each
-earlier observation becomes a check, and so does the observation to judge. Nothing is decided here:
-`decide` and `evolve` do that.
+The module drafts and launches a synthetic run. Then each observation becomes a check. `decide` and
+`evolve` do the judging.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +52,7 @@ _DIGEST = "0" * 64
 _WAIVED = "w-judge"
 _FIX = "f" * 40
 _SAME_START = timedelta(minutes=1)
-"""Most difference between two reports of one job's start."""
+"""How far two reports of one job's start may differ."""
 
 
 class NotJudged(Exception):
@@ -77,19 +76,19 @@ class Judged:
     answers: tuple[DetectorAnswer, ...] = ()
 
     def after(self, further: Sequence[RunEvent], at: datetime) -> "Judged":
-        """Return the same with further events."""
+        """Return this result with further events."""
         run = _recorded(self.run, further, at, JUDGE)
         return replace(self, run=run, events=(*self.events, *further))
 
     @property
     def decision(self) -> DecisionMade | None:
-        """The decision made at this check; none if nothing had to be decided."""
+        """The decision made at this check; `None` if nothing had to be decided."""
         made = [event for event in self.events if isinstance(event, DecisionMade)]
         return made[-1] if made else None
 
     @property
     def remains(self) -> DecisionMade | None:
-        """The decision in force after this check, made now or before; none if all is well.
+        """The decision in force after this check, made now or before; `None` if all is well.
 
         A reader of one observation wants to know the current state, not only the news. A notice of
         a new finding does not cancel an open alert.
@@ -119,7 +118,7 @@ class Judged:
         If this check has no newer answer, the old text is used.
         """
         known = self.run.health.findings
-        # A finding that ended with its instance in this check is included, as the reason.
+        # A finding that ended with its instance at this check is included as the reason.
         over = (found for found in self.opened if found.kind not in known)
         says = {answer.kind: answer for answer in self.answers if answer.holds}
         current = (_in_words_of(found, says.get(found.kind)) for found in known.values())
@@ -194,7 +193,7 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
         raise NotJudged(outcome.sentence)
     check = outcome[0]
     assert isinstance(check, CheckRecorded), "a check comes before what follows from it"
-    # They were asked already; they run again only if they add something to the record.
+    # The detectors already ran. They run again only if they add events.
     answers = (
         detector_answers(run, run.instances[-1], check, seen.at) if run.health.findings else ()
     )
@@ -223,10 +222,8 @@ def notifies(judged: Judged) -> bool:
 def health_of(judged: Judged) -> Health:
     """Return a check's health for a reader who sees only this check.
 
-    The record of an unaccounted job keeps the earlier health until the next check. Next to the new
-    finding that would read as healthy. If no source answers, a watch keeps the health until H1
-    opens, but a single reader would take it for an answer. Good training is healthy for one check,
-    even while the run is not recovered; the reason says so.
+    A recorded check may keep an earlier health, for example while no source answers. A reader of
+    one check would misread that, so such a health becomes unknown.
     """
     check = judged.check
     lost = check.job is not None and check.job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
@@ -304,13 +301,13 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
 def next_instance(run: Run, job: Mapping[str, object], began: datetime | None) -> str:
     """Return the instance of an observation that does not name it.
 
-    It is the newest instance. After its end it is the next one, if the job shows a new launch: the
-    job is live, or has another id or a later start than the ended one.
+    It is the newest instance, or the next one if that has ended and the job shows a new launch. A
+    new launch is a live job, another id, or a later start.
 
     Args:
         run: The run before the check.
-        job: The orchestrator's report as written, in part.
-        began: Its start, if reported.
+        job: Parts of the orchestrator's report.
+        began: The job's start, if reported.
     """
     if not run.instances:
         return "i1"

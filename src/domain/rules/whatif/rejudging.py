@@ -57,7 +57,7 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
     Args:
         slug: The run, if its history does not begin with its contract.
         history: Its events from the first one on.
-        change: Another policy; none for the contract as it was.
+        change: Changes the contract; `None` keeps the recorded contract.
 
     Returns:
         One item for each check, in order, up to the first event that cannot be folded.
@@ -72,7 +72,7 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
         if not isinstance(event.data, CheckRecorded):
             continue
         envelope, check = event.envelope, event.data
-        # The time of its append, which the rules took as now.
+        # The time of the append, which was the rules' current time.
         command = Command(now=envelope.occurred_at, actor=envelope.actor)
         instance = before.instances[-1]
         if change is not None:
@@ -98,7 +98,7 @@ def _stood_under(
 ) -> CheckRecorded:
     """Return a check with its verdict on the clocks under another policy.
 
-    It stays as recorded if the two policies agree, because changed rules are not a change of
+    It stays as recorded if both policies agree, so that changed rules do not look like a changed
     policy.
     """
     own = liveness_again(before, instance, check, now)
@@ -116,7 +116,7 @@ def _followed(history: Sequence[Event]) -> dict[UUID, list[RunEvent]]:
     groups: dict[UUID, list[RunEvent]] = {}
     for event in history:
         first = checks.get(event.envelope.cause or "")
-        # The length of the history is not a result of the check that reported it.
+        # The length of the history is not a result of the check.
         if isinstance(event.data, HistoryLimitPassed):
             continue
         if first is not None and isinstance(event.data, RunEvent):

@@ -1,9 +1,8 @@
 """Limits and switches that cannot be judged again from recorded checks.
 
-A check records what the rules read, which is less than what was observed. For example, it keeps the
-expected loss and how long the loss was above the limit, but not the losses. It keeps no lines of
-the output. If a limit was used to compute such a number, another limit cannot be tried on it. To
-report "nothing changes" would be false.
+A check records less than was observed. For example, it keeps how long the loss was above its limit,
+but not the losses. So another limit cannot be tried on the record, and "nothing changes" would be
+false.
 """
 
 from collections.abc import Mapping
@@ -81,7 +80,7 @@ NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
         "hardware.region": (_WORDS, _MACHINES),
     }
 )
-"""By key: why it cannot be judged from the record, and what can be."""
+"""For each key, why the record cannot show its effect, and what can."""
 
 JUDGING_PARTS = (
     "lane",
@@ -132,11 +131,11 @@ OTHER_PARTS: Mapping[str, str] = MappingProxyType(
         "hosts": _LOOKED_AT,
     }
 )
-"""The other keys of a contract, with why none can be tried on recorded checks."""
+"""The other keys of a contract, each with why it cannot be tried on recorded checks."""
 
 
 def why_not_part(part: str) -> str:
-    """Return why a part of a contract is no policy; empty for a policy or an unknown part."""
+    """Return why a part of a contract is not a policy; empty for a policy or an unknown part."""
     reason = OTHER_PARTS.get(part)
     if reason is None:
         return ""
@@ -144,7 +143,7 @@ def why_not_part(part: str) -> str:
 
 
 def why_not(part: str, key: str) -> str:
-    """Return why a key cannot be judged from the record, and what can be; empty if it can."""
+    """Return why a key cannot be judged from the record; empty if it can."""
     found = NOT_FROM_THE_RECORD.get(f"{part}.{key}")
     if found is None:
         return ""
@@ -155,7 +154,7 @@ def why_not(part: str, key: str) -> str:
 def under_policy_of(own: Contract, other: Contract) -> Contract:
     """Return a contract with another's policy, except keys that cannot be judged again.
 
-    Limits from the lane that cannot be judged stay as well, as if they were stated.
+    Limits of the lane that cannot be judged again stay, too.
     """
     changed = own.model_copy(update={part: getattr(other, part) for part in JUDGING_PARTS})
     for name in NOT_FROM_THE_RECORD:

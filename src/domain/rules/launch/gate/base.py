@@ -100,10 +100,10 @@ class Gate:
         launcher: The requester of the first launch; `None` for a relaunch.
         previous: The previous instance; `None` for the first one.
         consents: Humans' permissions for guarded actions.
-        now: The time for the expiry of consents; without it no consent counts.
+        now: The time for the expiry of consents. Without a time no consent counts.
         waivers: The waivers in force now, including standing waivers.
-        adopts: The job already runs, so its output and its id exist.
-        fix: The commit of a small fix that the approval also covers (R5); empty without one.
+        adopts: Whether the plan adopts a running job, whose output and id already exist.
+        fix: The commit of a small fix that the approval also covers (R5); empty without a fix.
     """
 
     contract: Contract
@@ -120,7 +120,7 @@ class Gate:
 
     @property
     def is_relaunch(self) -> bool:
-        """Whether there was an earlier instance."""
+        """Whether the plan is a relaunch."""
         return self.plan.instance != "i1"
 
 
@@ -234,7 +234,7 @@ def unanswered(rule: str, subject: str, reason: str, fix: str = TRY_AGAIN) -> Ga
 
 
 def source_reading_of(gate: Gate, source: str) -> Reading | None:
-    """Return how a source answered; `None` if it was not queried, as in older facts."""
+    """Return the reading of a source; `None` if it was not queried, as in older facts."""
     return next((one for one in gate.facts.readings if one.source == source), None)
 
 
@@ -249,8 +249,8 @@ class LaunchRule(Rule):
 
     Attributes:
         test: Returns the rule's finding.
-        pauses: The rule is about code lineage, output identity or checkpoint policy. A launch
-            pauses while one of these is unclear (L16).
+        pauses: Whether the rule is about code lineage, output identity or checkpoint policy. A
+            launch pauses while one of these is unclear (L16).
     """
 
     test: Callable[[Gate], GateFinding]

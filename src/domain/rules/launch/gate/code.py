@@ -98,7 +98,7 @@ def _wrong_branch(gate: Gate, found: RepositoryFacts) -> GateFinding:
 
 
 def _worktree(gate: Gate) -> GateFinding | None:
-    """Judge the checkout; none if there is no checkout."""
+    """Return the finding about the checkout; `None` without a checkout."""
     path, code = checkout_of(gate.contract), gate.contract.code
     if not path:
         return _patch_lost(gate)
@@ -108,7 +108,7 @@ def _worktree(gate: Gate) -> GateFinding | None:
     tree = gate.facts.worktree
     if tree is None:
         if not code.worktree:
-            # The job's folder is no checkout, so only the commit counts.
+            # The job's folder is not a checkout, so only the commit counts.
             return _patch_lost(gate)
         says = f"{path} is no checkout of git"
         return blocked("L2", "checkout", says, "state code.worktree as the folder of the checkout")
@@ -139,7 +139,7 @@ def _worktree(gate: Gate) -> GateFinding | None:
 
 
 def _patch_lost(gate: Gate) -> GateFinding | None:
-    """Block a relaunch without the patch that the instance before ran with: it is other code."""
+    """Block a relaunch that lacks the patch of the previous instance: it runs other code."""
     prior = gate.previous
     if prior is None or not prior.patch:
         return None
@@ -215,7 +215,7 @@ def l8(gate: Gate) -> GateFinding:
 
 
 def _bundle(gate: Gate, stated: str) -> GateFinding:
-    """Judge a stated bundle by the orchestrator's report, if it keeps bundles of its kind."""
+    """Return the finding about a stated bundle, by the orchestrator's report."""
     reading = source_reading_of(gate, BUNDLE)
     if reading is None:
         return passed("L8", "bundle", stated)

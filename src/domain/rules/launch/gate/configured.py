@@ -17,7 +17,7 @@ RETENTION: Mapping[str, tuple[str, ...]] = {
     "keep_last": ("keep_last", "keep_last_n", "max_to_keep", "num_to_keep"),
 }
 """Names in training code for the values of `checkpoints.*`; Levanter's are `save_interval` and
-`keep`, a list of `every` and `until`. Only keys that speak of checkpoints are looked at."""
+`keep`, a list of `every` and `until`. Only keys about checkpoints are read."""
 
 RETRIES = ("max_restarts", "max_retries_failure", "max_retries_preemption", "max_task_retries")
 """Options by which a job restarts itself: torchrun's, Iris's and Ray's."""
@@ -27,7 +27,7 @@ Found = tuple[str, str]
 
 
 def config_silence(gate: Gate) -> str:
-    """Return why the configuration gave no answer; empty if it did, or if none is named."""
+    """Return why the configuration gave no answer; empty if it answered or is not named."""
     if not gate.contract.code.config:
         return ""
     reading = gate_reading_of(gate.facts, CONFIG)
@@ -37,7 +37,7 @@ def config_silence(gate: Gate) -> str:
 
 
 def retention_read(gate: Gate, name: str) -> Found | None:
-    """Return one part of the checkpoint policy, as the command or configuration gives it."""
+    """Return one value of the checkpoint policy from the command or configuration."""
     forms = RETENTION[name]
     for place, key, value in _values(gate):
         if "checkpoint" in key.lower() and last_part(key) in forms:
@@ -48,7 +48,7 @@ def retention_read(gate: Gate, name: str) -> Found | None:
 
 
 def retries_read(gate: Gate) -> Found | None:
-    """Return the option by which the job would restart itself; none if it does not."""
+    """Return the option by which the job would restart itself, or `None`."""
     for place, key, value in _values(gate):
         if last_part(key) in RETRIES and value.isdigit() and int(value):
             return place, value
@@ -56,7 +56,7 @@ def retries_read(gate: Gate) -> Found | None:
 
 
 def is_key_missing(contract: Contract, config: Mapping[str, str], source: str) -> bool:
-    """Say whether a name that looks like a key is missing from the configuration read."""
+    """Return whether a name that looks like a key is missing from the configuration."""
     if not config or not is_dotted_key(source):
         return False
     return source not in config and option_value(contract.command, source) is None

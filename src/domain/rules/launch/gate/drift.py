@@ -129,7 +129,7 @@ def l14(gate: Gate) -> GateFinding:
 def _ruled(key: str, gate: Gate) -> str:
     """Return the subject of a difference; empty if it cannot change training."""
     if key == "plan.git_sha" and gate.fix == gate.plan.git_sha:
-        return ""  # Its files were judged one by one when the fix was reported (R5).
+        return ""  # The files of a fix were judged when it was reported (R5).
     return subject_of_key(key, gate.contract)
 
 
@@ -180,7 +180,7 @@ def training_values(
     said["plan.tracker_id"] = plan.tracker_base or plan.tracker_id
     said["plan.final_steps"] = str(plan.final_step)
     said["code.bundle"] = contract.code.bundle
-    # A mirror may rewrite name and tag of an image; its digest is what it is.
+    # A mirror may change the name and tag of an image. Only its digest counts.
     said["code.container"] = contract.code.container.rpartition("@")[2]
     for part in ("hardware", "checkpoints", "model"):
         values = flat(getattr(contract, part).model_dump(mode="json"), part)
@@ -198,8 +198,7 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str
 def subject_of_key(key: str, contract: Contract) -> str:
     """Return the subject of a differing key; empty if it cannot change training.
 
-    The contract's own lists come first. An unknown key is material: a change not known to be
-    harmless must not be relaunched as harmless.
+    The contract's own lists come first. An unknown key counts as material.
     """
     names = _names(key)
     if _matches(names, contract.policy.immaterial_keys):

@@ -1,8 +1,7 @@
 """The launch gate, which runs all L rules.
 
 Each rule is a plain function over the contract, the plan and facts. The rules are in `command`,
-`code`, `place`, `identity`, `people` and `drift`. `lanes` says how much must be stated in each
-lane.
+`code`, `place`, `identity`, `people` and `drift`. `LANE_TABLE` says how much each lane must state.
 """
 
 from watchkeeper.domain.rules.launch.gate.base import (
@@ -44,7 +43,7 @@ def l16(gate: Gate, findings: tuple[GateFinding, ...]) -> GateFinding:
     """L16: inferred values are marked, and the run's identity is clear.
 
     Args:
-        gate: The input that was judged.
+        gate: The input of the rules.
         findings: The answers of all other rules.
     """
     open_ = [f for f in findings if f.verdict is not Verdict.BLOCK]

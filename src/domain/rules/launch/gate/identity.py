@@ -37,7 +37,7 @@ TRACKER_ID_MAX = 128
 
 KEEP_DEEP = 10
 KEEP_SHALLOW = 5
-"""Temporary checkpoints to keep: suggested by the procedure, and allowed by storage."""
+"""How many temporary checkpoints to keep: the procedure's number, and the storage's limit."""
 
 _COST_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "parameters": ("parameters", "num_parameters", "num_params", "n_params"),
@@ -76,7 +76,7 @@ def l4(gate: Gate) -> GateFinding:
 
 
 def _fixed_for_all(gate: Gate) -> str:
-    """Say what prevents instances from having their own ids; empty if nothing does."""
+    """Return what prevents instances from having their own ids; empty if nothing does."""
     plan = gate.plan
     if len(plan.tracker_id) > TRACKER_ID_MAX:
         return f"{plan.tracker_id} is longer than {TRACKER_ID_MAX} characters"
@@ -230,7 +230,7 @@ def estimated_flops(contract: Contract, config: Mapping[str, str]) -> tuple[floa
 
 
 def _configured(contract: Contract, config: Mapping[str, str], name: str) -> float | None:
-    """Return a number from the configuration or the command; none if neither gives it."""
+    """Return a number from the configuration or the command, or `None`."""
     for option in _COST_OPTIONS[name]:
         for form in (f"--{option}", f"--{option.replace('_', '-')}", option):
             value = option_value(contract.command, form)

@@ -54,12 +54,12 @@ def l9(gate: Gate) -> GateFinding:
     fix = f"let {dri} approve it: that is the contact on record"
     if approval is not None and gate.contract.lane in (Lane.HERO, Lane.DAILY):
         return blocked("L9", "DRI", says, fix)
-    # Without any approval L11 asks for one, and an approval by the DRI proves contact.
+    # Without an approval L11 asks for it. An approval by the DRI proves contact.
     return warned("L9", "DRI", says, fix)
 
 
 def _unable(gate: Gate, dri: str) -> GateFinding | None:
-    """Judge whether this home lists the DRI as a human; none if it does, or was not queried."""
+    """Return a finding if this home does not list the DRI as a human."""
     launcher, reading = gate.launcher, source_reading_of(gate, HOME)
     if launcher is not None and launcher.principal == dri and launcher.kind == "human":
         return None
@@ -94,7 +94,7 @@ def l12(gate: Gate) -> GateFinding:
     if not has_answered(gate, LOGBOOK) or facts is None:
         reason = gate_reading_of(gate.facts, LOGBOOK).reason
         if gate.is_relaunch:
-            # It has been there since the launch, and is updated as soon as possible.
+            # The logbook has been there since the launch and is updated soon.
             says = f"{place} cannot be reached now: {reason}"
             return warned("L12", "logbook", says, "nothing: it is pushed when the remote answers")
         return unanswered("L12", "logbook", reason, f"nothing was submitted; {LAUNCH_AGAIN}")
@@ -106,7 +106,7 @@ def l12(gate: Gate) -> GateFinding:
     if facts.after_approval:
         held = f"{place}, pushed after approval"
         if is_allowed(gate.approvals, gate.waivers, gate.plan):
-            # The approval came after the logbook was checked, and the submit waits for the push.
+            # The approval came after the check of the logbook. The submit waits for the push.
             return blocked("L12", "logbook", f"{place} is not pushed yet", LAUNCH_AGAIN)
     if contract.issue == "none":
         says = f"no issue, by a waiver in the contract; {held}"
@@ -129,7 +129,7 @@ def l13(gate: Gate) -> GateFinding:
 
 
 def _kept(gate: Gate, holder: str) -> GateFinding:
-    """Judge whether the built-in loop runs in this home, if it must hold the watch."""
+    """Return a finding if the built-in loop must hold the watch and does not run."""
     reading = source_reading_of(gate, HOME)
     if holder != SERVICE or reading is None:
         return passed("L13", "watch", f"held by {holder}")

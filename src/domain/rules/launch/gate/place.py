@@ -40,7 +40,7 @@ from watchkeeper.domain.values.places import (
 )
 
 WRITES_FRESH = timedelta(minutes=15)
-"""Age below which a write into an output root may come from a live job."""
+"""A younger write into an output root may come from a live job."""
 
 Known = tuple[str, Literal["stated", "inferred", "missing"]]
 """A value and its source."""
@@ -64,7 +64,7 @@ def _bucket_region(contract: Contract, url: str, store: StoreFacts | None) -> Kn
 
 
 def _fits(bucket: str, machines: str) -> bool:
-    """Say whether a bucket serves machines of a region: the same one, or a multi-region of it."""
+    """Return whether a bucket is in a region, or in a multi-region that contains it."""
     wide = {"eu": "europe", "us": "us", "asia": "asia"}.get(bucket)
     if wide is not None:
         return machines.startswith(wide)
@@ -93,7 +93,7 @@ def l3(gate: Gate) -> GateFinding:
 
 
 def _unused(gate: Gate) -> GateFinding | None:
-    """Check for an old root, or a job under the same id, before a first instance."""
+    """Return a finding if the root or the submission id of a first instance is in use."""
     for source in (STORE, ORCHESTRATOR):
         silent = unknown_source(gate, "L3", "output root", source)
         if silent is not None:
@@ -115,7 +115,7 @@ def _unused(gate: Gate) -> GateFinding | None:
 
 
 def _old_checkpoints(gate: Gate) -> str:
-    """Name checkpoints in the root that this run does not start from; empty if none."""
+    """Name checkpoints in the root that this run does not start from; empty without any."""
     store, root = gate.facts.store, gate.contract.output_root
     if store is None or not store.complete or lies_below(gate.contract.initialize_from, root):
         return ""
@@ -162,7 +162,7 @@ def _invalid(gate: Gate, bucket: str, machines: str, *, known: bool) -> GateFind
     if known:
         return blocked("L3", "region", says, fix)
     finding = inferred(gate, "L3", "region", f"{says}, by their names", fix)
-    # Two names that disagree are worse than a missing one.
+    # Two conflicting names are worse than a missing name.
     hero = finding.verdict is Verdict.WARN
     worse = Verdict.BLOCK if hero else Verdict.WARN
     return finding.model_copy(update={"verdict": worse, "fix": fix})
@@ -227,12 +227,15 @@ def _lineage(gate: Gate, wanted: str, found: CheckpointFacts) -> GateFinding:
 
 
 def _is_left(found: CheckpointFacts, at: datetime) -> bool:
-    """Say whether a checkpoint predates the end of its lineage; without a time it does."""
+    """Return whether a checkpoint is older than the rollback of its lineage.
+
+    Without a time it is.
+    """
     return found.written_at is None or found.written_at <= at
 
 
 def _elsewhere(gate: Gate, wanted: str, step: str) -> GateFinding | None:
-    """Return what is wrong with the checkpoint's region; none if nothing is."""
+    """Return a finding about the checkpoint's region; `None` if it is right."""
     if is_local(wanted):
         return None
     own = lies_below(wanted, gate.contract.output_root)
