@@ -1,7 +1,7 @@
 """Checkpoints that were written while the run's numbers were NaN or infinite.
 
-A checkpoint is good only at or below the last step whose logged numbers were finite. Later
-checkpoints hold weights that no relaunch can train on.
+A checkpoint is good only up to the last step with finite numbers. Later checkpoints hold unusable
+weights.
 """
 
 from watchkeeper.domain.run.checkpoints import Checkpoint
@@ -15,8 +15,8 @@ def nan_since(known: int | None, check: CheckRecorded) -> int | None:
     """Return the first step of a NaN that is ongoing after a check, or `None`.
 
     Args:
-        known: The first step before it.
-        check: Its numbers show when metrics were not finite, and how many were finite since.
+        known: The first step of the NaN before the check.
+        check: The check, with the non-finite metrics and the finite points since.
     """
     by_points = check.measured.source == "history"
     holding = [
@@ -31,7 +31,7 @@ def nan_since(known: int | None, check: CheckRecorded) -> int | None:
 
 
 def bad_from(run: Run, checkpoint: Checkpoint) -> int | None:
-    """Return the step from which its writer's numbers were not finite, or `None`."""
+    """Return the first step with bad numbers of a checkpoint's writer, or `None`."""
     writer = _writer(run, checkpoint)
     since = writer.nan_from if writer is not None else None
     return since if since is not None and checkpoint.step >= since else None

@@ -69,9 +69,9 @@ def chain_hash(previous: bytes, stream: str, version: int, topic: str, state: by
 def follow(
     heads: dict[Key, Head], events: Iterable[tuple[Key, str, int, str, bytes, bytes]]
 ) -> int:
-    """Take stored events as the next of their streams, until one does not follow.
+    """Advance the heads of streams over stored events that follow them.
 
-    It stops at the first event whose version or hash does not follow its stream's head.
+    It stops at the first event whose version or hash does not follow.
 
     >>> first = chain_hash(GENESIS, "run/a", 1, "run.drafted.1", b"{}")
     >>> heads: dict[str, Head] = {}
@@ -82,11 +82,11 @@ def follow(
 
     Args:
         heads: The head of each stream; advanced over the events that are taken.
-        events: In the order of the ledger: what the stream is called in `heads`, then its name,
-            the version, topic, bytes and chain hash.
+        events: Events in ledger order: the key in `heads`, then stream, version, topic, bytes and
+            chain hash.
 
     Returns:
-        How many were taken.
+        The number of events that followed.
     """
     taken = 0
     for key, stream, version, topic, state, stored in events:

@@ -1,4 +1,4 @@
-"""What a run's state keeps of its newest checks, for later checks.
+"""The checks that a run's state remembers, for later checks.
 
 A whole check takes some 30 kB, and a run remembers 64 of them. Only the newest is kept whole, as
 `WatchState.last_check`. The details of the others stay in their events.
@@ -73,7 +73,7 @@ def expected_end(run: Run) -> Eta | None:
         if check.instance != run.instances[-1].plan.instance or check.step is None:
             continue
         if points and check.step < points[-1][1]:
-            points = []  # It was restarted from an earlier step.
+            points = []  # The instance was restarted from an earlier step.
         points.append((check.at, check.step))
     if len(points) < ETA_CHECKS_MIN:
         return None
@@ -111,11 +111,11 @@ def levels_of(measured: Measured) -> dict[str, Level]:
 def with_checks(
     recent_checks: tuple[PastCheck, ...], newest: Sequence[PastCheck]
 ) -> tuple[PastCheck, ...]:
-    """Add checks to those remembered, and drop the parts that nothing reads any more.
+    """Return the remembered checks with newer ones, without parts that nothing reads any more.
 
     Args:
-        recent_checks: What is remembered, oldest first.
-        newest: The checks after them, oldest first; the newest are enough.
+        recent_checks: The remembered checks, oldest first.
+        newest: The following checks, oldest first. The newest of them are enough.
     """
     kept = list(recent_checks[max(0, len(recent_checks) + len(newest) - RECENT_CHECKS_MAX) :])
     for newer in newest[-RECENT_CHECKS_MAX:]:
@@ -123,7 +123,7 @@ def with_checks(
             one = kept[place]
             if one.measured is not None and (newer.source or not one.source):
                 kept[place] = _outdated(one, newer)
-            # No check before it is kept whole.
+            # Earlier checks are shortened.
             if one.source:
                 break
         kept.append(newer)
@@ -131,7 +131,7 @@ def with_checks(
 
 
 def _outdated(one: PastCheck, newest: PastCheck) -> PastCheck:
-    """Return a check without values measured again: by role and metric the newest counts."""
+    """Return a check without values that a newer check measured again."""
     left = {
         role: level
         for role, level in one.levels.items()
@@ -174,9 +174,8 @@ def checkpoints_left(check: CheckRecorded) -> int:
 def checks_before(run: Run, check: CheckRecorded) -> tuple[PastCheck, ...]:
     """Return the remembered checks before one, oldest first.
 
-    Detectors run before a check is folded in, to give the run's health, and afterwards, when a
-    recorded check is judged again. Both must give the same answer. So the oldest check of a full
-    list is left out: folding in the new check drops it.
+    Detectors run before and after a check is folded in, and both must give the same answer. Folding
+    drops the oldest check of a full list, so that check is left out here.
     """
     last = run.watch.last_check
     if last is not None and last.event == check:

@@ -1,4 +1,4 @@
-"""Checkpoints: validated, rejected, and what may be resumed from."""
+"""Events and state of a run's checkpoints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from watchkeeper.domain.values.basic import CheckpointKind, Step
 
 
 class CheckpointValidated(Fact):
-    """A checkpoint is complete, its metadata names its step, and it lies in this lineage."""
+    """A checkpoint is complete, its metadata has the right step, and it belongs to this lineage."""
 
     topic: ClassVar[str] = "run.checkpoint_validated.1"
     instance: str
@@ -26,8 +26,8 @@ class CheckpointRejected(Fact):
     """A checkpoint must not be resumed from.
 
     Attributes:
-        written_at: When it was written, where only that one is meant: a later one under the same
-            path belongs to another lineage. None rejects whatever stands there.
+        written_at: When the rejected checkpoint was written. A later checkpoint under the same path
+            belongs to another lineage. `None` rejects every checkpoint there.
     """
 
     topic: ClassVar[str] = "run.checkpoint_rejected.1"
@@ -41,7 +41,7 @@ CheckpointEvent = CheckpointValidated | CheckpointRejected
 
 
 CHECKPOINTS_KEPT = 256
-"""Validated checkpoints remembered in state: the newest; older ones stay in the events."""
+"""How many of the newest validated checkpoints the state remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Checkpoint:
 
     Attributes:
         written_at: By the store's clock; `None` if it gives no time.
-        seen_at: When a check first listed it: it was there by then.
+        seen_at: When a check first listed it.
     """
 
     step: int
@@ -62,18 +62,18 @@ class Checkpoint:
 
     @property
     def came_at(self) -> datetime | None:
-        """When it came, as far as known: the time it was written, else first listed."""
+        """The time of its write if known, else when it was first listed."""
         return self.written_at or self.seen_at
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsState:
-    """What is known of a run's checkpoints.
+    """The state of a run's checkpoints.
 
     Attributes:
-        validated: The newest that may be resumed from, by step.
+        validated: The newest checkpoints that may be resumed from, by step.
         rejected: Paths that must not be resumed from, with the reason.
-        unverified: Rejected ones that are complete, but whose metadata step is unknown; by step.
+        unverified: Rejected checkpoints that are complete but have no known metadata step, by step.
     """
 
     validated: Mapping[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])

@@ -1,4 +1,4 @@
-"""The events of an effect outside: attempted, and what the other side answered."""
+"""Events of outside effects: the attempt and the answer of the other system."""
 
 from typing import ClassVar
 
@@ -8,13 +8,13 @@ from watchkeeper.domain.run.fact import Fact
 
 
 class EffectAttempted(Fact):
-    """An effect is about to be tried. Without a result after it, whether it landed is unknown.
+    """An effect is about to be attempted. Until a result follows, its outcome is unknown.
 
     Attributes:
         effect: `submit`, `stop`, `logbook`, `tag` or `milestone`.
-        key: Its effect key: what the other side can be asked about.
-        target: The serial queue that it stands in.
-        attempt: How many times in a row it was tried, this one included.
+        key: The effect's key, by which the other system can be queried.
+        target: The effect's serial queue.
+        attempt: The number of consecutive attempts, including this one.
     """
 
     topic: ClassVar[str] = "effects.attempted.1"
@@ -25,13 +25,13 @@ class EffectAttempted(Fact):
 
 
 class EffectUnknown(Fact):
-    """An effect was tried and no answer came: the other side is asked before anything is sent.
+    """An effect was attempted without an answer. The other system is queried before a retry.
 
     Attributes:
-        key: Its effect key: what the other side is asked about.
-        target: The serial queue that it stands in.
-        attempt: How many times in a row it did not get through.
-        retry_at: When the other side is asked.
+        key: The effect's key, by which the other system is queried.
+        target: The effect's serial queue.
+        attempt: The number of consecutive failures.
+        retry_at: When the other system is queried.
     """
 
     topic: ClassVar[str] = "effects.unknown.1"
@@ -44,14 +44,14 @@ class EffectUnknown(Fact):
 
 
 class EffectRejected(Fact):
-    """The other side said no, for certain, or holds what is not ours: a person has to look.
+    """The other system definitely refused, or holds something foreign. A person has to look.
 
     Attributes:
-        key: Its effect key; empty where nothing was sent.
-        target: The serial queue that it stands in.
-        attempt: How many times in a row it did not get through.
-        retry_at: When it is looked at again, in case a person mended it.
-        final: It is not tried again: the run's own history says what follows.
+        key: The effect's key; empty if nothing was sent.
+        target: The effect's serial queue.
+        attempt: The number of consecutive failures.
+        retry_at: When it is tried again, in case a person fixed it.
+        final: Whether it is never retried. The run's history shows what follows.
     """
 
     topic: ClassVar[str] = "effects.rejected.1"
@@ -65,11 +65,11 @@ class EffectRejected(Fact):
 
 
 class EffectConfirmed(Fact):
-    """The other side has what was asked for, and there is no event of its own that says so.
+    """The other system confirmed an effect that has no result event of its own.
 
     Attributes:
-        key: Its effect key: what the other side was asked about.
-        target: The serial queue that it stood in.
+        key: The effect's key, by which the other system was queried.
+        target: The effect's serial queue.
     """
 
     topic: ClassVar[str] = "effects.confirmed.1"
@@ -82,11 +82,11 @@ TriedEvent = EffectAttempted | EffectUnknown | EffectRejected | EffectConfirmed
 
 
 class LogbookPushed(Fact):
-    """The remote holds the logbook as rendered at a version.
+    """The remote has the logbook as rendered at a version.
 
     Attributes:
         version: Version of the run's stream that was rendered.
-        head: Version and chain hash there, as `<version> sha256:<hex>`.
+        head: That version and its chain hash, as `<version> sha256:<hex>`.
         content: SHA-256 of the rendered bytes.
     """
 
@@ -103,7 +103,7 @@ class TagPushed(Fact):
     """The remote holds the annotated seal tag.
 
     Attributes:
-        head: Version and chain hash of the run that the tag's message names.
+        head: The run's version and chain hash in the tag's message.
     """
 
     topic: ClassVar[str] = "effects.tag_pushed.1"
@@ -113,14 +113,14 @@ class TagPushed(Fact):
 
 
 class EffectFailed(Fact):
-    """An effect did not get through, and nothing was sent; it is tried again.
+    """An effect failed before anything was sent. It is retried.
 
     Attributes:
         effect: `submit`, `stop`, `relaunch`, `seal`, `logbook`, `tag` or `milestone`.
-        attempt: How many times in a row it failed.
-        retry_at: When it is tried again.
-        key: Its effect key; empty for an act that sends nothing.
-        target: The serial queue that it stands in; empty for an act that sends nothing.
+        attempt: The number of consecutive failures.
+        retry_at: When it is retried.
+        key: The effect's key; empty for an act that sends nothing.
+        target: The effect's serial queue; empty for an act that sends nothing.
     """
 
     topic: ClassVar[str] = "effects.failed.1"
@@ -133,10 +133,10 @@ class EffectFailed(Fact):
 
 
 class EffectRecovered(Fact):
-    """An effect that had not got through did, or nothing asks for it any more.
+    """A failing effect succeeded, or it is no longer requested.
 
     Attributes:
-        reason: Why a human gave it up, so that it is not tried again; empty otherwise.
+        reason: Why a human gave the effect up; else empty.
     """
 
     topic: ClassVar[str] = "effects.recovered.1"
@@ -148,7 +148,7 @@ class MilestoneTagPushed(Fact):
     """The remote holds the annotated tag of a milestone.
 
     Attributes:
-        head: Version and chain hash of the run that the tag's message names.
+        head: The run's version and chain hash in the tag's message.
     """
 
     topic: ClassVar[str] = "effects.milestone_tag_pushed.1"

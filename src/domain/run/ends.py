@@ -1,4 +1,4 @@
-"""The events of failures, decisions, questions and people's own words."""
+"""Events and state of failures, decisions and their results."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,19 +14,19 @@ from watchkeeper.domain.values.contract.contract import GitSha
 
 
 class FailureClassified(Fact):
-    """An instance ended badly, and this is what is known of why.
+    """An instance ended badly; the event holds the classified cause.
 
     Attributes:
         cause: A class such as `node_failure`; `unknown` is an honest answer.
-        outlook: Whether trying again makes sense.
-        fingerprint: Same text for the same failure, whatever its step, time or ids.
-        evidence: The lines and facts that the classification rests on.
-        step: The last step seen; none when none was.
-        confidence: 0 to 1: how far the evidence settles the cause.
-        rules: Ids of the signatures or facts that say so.
-        task: The task or rank that failed first; empty where nobody tells.
-        secondary: Further classes that the lines show, which followed from the cause.
-        nodes: Machines that the end is about, as far as attempts or lines name them.
+        outlook: Whether a retry makes sense.
+        fingerprint: The same text for the same failure, whatever its step, time or ids.
+        evidence: The lines and facts that support the classification.
+        step: The last known step; null if unknown.
+        confidence: How surely the evidence proves the cause, 0 to 1.
+        rules: Ids of the signatures or facts that name the cause.
+        task: The task or rank that failed first; empty if unknown.
+        secondary: Other failure classes in the lines, as consequences of the cause.
+        nodes: Machines that attempts or lines name in connection with the end.
         findings: Rules of the findings that were open when it ended, such as `H7`.
     """
 
@@ -47,7 +47,7 @@ class FailureClassified(Fact):
 
 
 class Action(StrEnum):
-    """What a decision asks for."""
+    """The action of a decision."""
 
     RELAUNCH = "relaunch"
     WAIT = "wait"
@@ -59,21 +59,21 @@ class Action(StrEnum):
 
 
 class DecisionMade(Fact):
-    """An action was chosen by a rule, on evidence.
+    """A rule chose an action, based on evidence.
 
     Attributes:
         rule: The rule that chose it, such as `R1`.
         because: One sentence.
-        evidence: What it cites: facts, versions of events, log lines.
+        evidence: The cited facts, event versions and log lines.
         resume_path: For a relaunch: the checkpoint to resume from.
         resume_step: Its numeric step.
         recoverable: For a relaunch: why the failure is recoverable (R18).
         refused: Newer checkpoints that were not chosen, each with its reason.
-        proves: For a relaunch: what its outcome will tell.
-        hypotheses: For a relaunch: what may be behind the failure, and is put to the test.
-        proposes: What a person is advised to do, in words; watchkeeper does none of it.
-        guarded: The guarded action that is proposed with it; empty for none.
-        target: What that would be done to.
+        proves: For a relaunch: what its outcome will show.
+        hypotheses: For a relaunch: the possible reasons of the failure that it tests.
+        proposes: Advice to a person, in words. watchkeeper does not carry it out.
+        guarded: The guarded action that is proposed with it; empty if there is none.
+        target: The target of the guarded action.
     """
 
     topic: ClassVar[str] = "run.decision_made.1"
@@ -94,17 +94,17 @@ class DecisionMade(Fact):
 
 
 class FailureRevised(Fact):
-    """Later evidence names another cause for an end; what was recorded of it stays as it is.
+    """Later evidence names another cause for an end. The earlier record stays unchanged.
 
     Attributes:
-        instance: The one that ended.
+        instance: The instance that ended.
         failure: The version of the event that classified its end.
-        before: The cause so far.
-        cause: The cause from here on.
-        outlook: Whether trying again makes sense, by this cause.
-        fingerprint: By which it is compared from here on: another cause is another failure.
-        because: One sentence: who or what says so.
-        evidence: What it rests on.
+        before: The cause before the revision.
+        cause: The cause from now on.
+        outlook: Whether a retry makes sense, by this cause.
+        fingerprint: The fingerprint from now on. Another cause is another failure.
+        because: One sentence with the source of the revision.
+        evidence: The supporting evidence.
     """
 
     topic: ClassVar[str] = "run.failure_revised.1"
@@ -119,15 +119,15 @@ class FailureRevised(Fact):
 
 
 class HypothesesJudged(Fact):
-    """What a relaunch showed about what was behind the failure before it.
+    """A relaunch showed which possible reasons of the earlier failure are ruled out.
 
     Attributes:
-        instance: The instance that showed it.
-        decision: The version of the decision that put it to the test.
-        ruled_out: What cannot be behind that failure.
-        ruled_in: What is left, and was seen again.
+        instance: The relaunched instance.
+        decision: The version of the relaunch decision.
+        ruled_out: Reasons that are ruled out.
+        ruled_in: Reasons that remain and were seen again.
         because: One sentence.
-        evidence: What it rests on.
+        evidence: The supporting evidence.
     """
 
     topic: ClassVar[str] = "run.hypotheses_judged.1"
@@ -140,18 +140,18 @@ class HypothesesJudged(Fact):
 
 
 class ResumeProven(Fact):
-    """Whether an instance goes on as the one before it went; recorded once for each.
+    """The verdict whether an instance continues the training before it, once for each resume.
 
     Attributes:
-        instance: The one that resumed.
+        instance: The resumed instance.
         from_step: The step that it resumed from.
         overlap_steps: Steps that were logged before and after.
-        max_abs: The largest difference of the loss among them; none without any.
+        max_abs: The largest difference of the loss among them; null without common steps.
         max_rel: The same as a share of the loss before.
-        verdict: `same`, `differs`, or `not_comparable`, when it has passed all that was trained
-            before without enough steps to compare.
+        verdict: `same`, `differs`, or `not_comparable` if too few steps were logged both before and
+            after.
         because: One sentence.
-        evidence: What it rests on.
+        evidence: The supporting evidence.
     """
 
     topic: ClassVar[str] = "run.resume_proven.1"
@@ -166,18 +166,18 @@ class ResumeProven(Fact):
 
 
 class FixPushed(Fact):
-    """A small fix was pushed for an end by a code bug, and the run goes on at its commit (R5).
+    """A small fix for a code bug was pushed, and the run continues at its commit (R5).
 
     Attributes:
-        instance: The one that ended on the bug.
-        git_sha: The commit to launch from here on.
-        before: The commit so far.
+        instance: The instance that ended by the bug.
+        git_sha: The commit to launch from now on.
+        before: The commit before the fix.
         changed: The files that differ between the two, without those that the contract ignores.
         approval: The approval that covers it.
-        identity: The identity that a relaunch of this commit has.
-        reason: The words of whoever pushed it.
-        bundle: Source bundle built from it; empty where the contract names none.
-        container: Image built from it; empty where the contract names none.
+        identity: The identity of a relaunch at this commit.
+        reason: The reporter's words.
+        bundle: The source bundle built from it; empty if the contract names no bundle.
+        container: The image built from it; empty if the contract names no image.
     """
 
     topic: ClassVar[str] = "run.fix_pushed.1"
@@ -193,14 +193,14 @@ class FixPushed(Fact):
 
 
 class CauseSuggested(Fact):
-    """What a second reader, such as a language model, thinks that an end was. No rule reads it.
+    """A second reader, such as a language model, suggested causes of an end. No rule reads it.
 
     Attributes:
-        instance: The one that ended.
-        failure: The version of the event that classified its end, which stays as it is.
-        source: Who was asked, such as the name of a program.
-        hypotheses: Its guesses in words, the likelier first; at most 3, each at most 300 long.
-        failed: Why there is no answer; empty where there is one.
+        instance: The instance that ended.
+        failure: The version of the event that classified its end. That event stays unchanged.
+        source: The second reader's name.
+        hypotheses: Its suggestions in words, the likeliest first; at most 3, each at most 300 long.
+        failed: Why there is no answer; empty after an answer.
     """
 
     topic: ClassVar[str] = "run.cause_suggested.1"
@@ -212,7 +212,7 @@ class CauseSuggested(Fact):
 
 
 class RunFinished(Fact):
-    """The orchestrator called the last instance successful; artefacts are not verified yet."""
+    """The orchestrator reported success of the last instance. Artefacts are not verified yet."""
 
     topic: ClassVar[str] = "run.finished.1"
     instance: str
@@ -227,7 +227,7 @@ class RunStopped(Fact):
 
 
 class RunAbandoned(Fact):
-    """The run is given up; its record stays."""
+    """A human gave the run up. Its record stays."""
 
     topic: ClassVar[str] = "run.abandoned.1"
     reason: str
@@ -244,11 +244,11 @@ class Failure:
 
     Attributes:
         findings: Rules of the findings that were open when it ended.
-        revised: The event that revised its cause last; 0 without one.
-        traced: Its log had a Python traceback.
+        revised: The version of the event that last revised its cause; 0 without one.
+        traced: Whether its log had a Python traceback.
         ended_at: When it ended, by the orchestrator; `None` if it gave no time.
-        excused: A later report names a cause outside of the run, so it no longer counts against the
-            budget.
+        excused: Whether a later report names a cause outside of the run. It then no longer counts
+            against the budget.
     """
 
     instance: str
@@ -274,10 +274,10 @@ class Restart:
 
     Attributes:
         at: When it was requested.
-        instance: The one that it started.
+        instance: The relaunched instance.
         after: The instance whose end it answers.
-        resume_step: Where it started from.
-        gained: The newest complete, validated checkpoint that it brought beyond that.
+        resume_step: The step that it resumed from.
+        gained: The newest validated checkpoint that it wrote beyond this step.
     """
 
     at: datetime
@@ -294,7 +294,7 @@ class RelaunchTest:
     Attributes:
         decision: The version of the decision.
         after: The instance whose failure it answers.
-        hypotheses: What may be behind that failure.
+        hypotheses: The possible reasons of that failure.
     """
 
     decision: int
@@ -308,7 +308,7 @@ class Judgement:
 
     Attributes:
         decided: The version of the newest decision about an end.
-        stake: Open while its outcome is not known; `None` if nothing is tested.
+        stake: The test of the newest relaunch, while its outcome is open; else `None`.
         resumed: The newest instance that resumed; empty if the newest started from scratch.
         high_water: The highest step that earlier instances reached, without rolled back steps;
             `None` without a step.
@@ -332,7 +332,7 @@ class EndsState:
     Attributes:
         failures: Classified ends, oldest first.
         restarts: Relaunches that a rule decided; a human's request does not count.
-        judgement: What the newest relaunch has to show, and what it has shown.
+        judgement: The known results of the newest relaunch.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -341,7 +341,7 @@ class EndsState:
 
 
 PROVEN = ("same", "not_comparable", "accepted")
-"""Verdicts by which a resume counts."""
+"""Verdicts that prove a resume."""
 
 
 def is_recovered(judgement: Judgement) -> bool:
@@ -359,11 +359,11 @@ NOT_RECOVERED = "not recovered"
 
 
 def describe_open_proof(proof: str, step: int | None) -> str:
-    """Return what a verdict on a resume leaves open; empty for nothing.
+    """Return why a run is not recovered yet by the verdict on its resume; else empty.
 
     Args:
-        proof: The verdict; empty while there is none.
-        step: The step that was resumed from.
+        proof: The verdict; empty while it is unknown.
+        step: The step of the resume.
     """
     match proof:
         case "":

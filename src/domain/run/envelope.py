@@ -24,11 +24,11 @@ class Envelope(Value, Generic[Data]):
 
     Attributes:
         event_id: Unique, made when the event is recorded.
-        occurred_at: When it was true outside.
+        occurred_at: When it happened outside.
         recorded_at: When it was stored, by our clock.
         actor: Who caused it.
-        cause: The signal or event that caused it; none for a person's own act.
-        correlation: A common name for related events: mostly the run's slug.
+        cause: The signal or event that caused it; null for a person's own act.
+        correlation: A common name for related events, usually the run's slug.
         key: Idempotency key of the append.
         data: The event itself.
     """
@@ -47,7 +47,7 @@ class Envelope(Value, Generic[Data]):
 class Event:
     """One recorded event at its place in its stream.
 
-    Its originator is its stream, in the words of the `eventsourcing` library.
+    The `eventsourcing` library calls the stream the originator.
 
     Attributes:
         stream: Such as `run/<slug>`.
@@ -66,7 +66,7 @@ class Event:
 
     @property
     def at(self) -> datetime:
-        """When it was true outside."""
+        """When it happened outside."""
         return self.envelope.occurred_at
 
     @property
@@ -86,7 +86,7 @@ class Undecodable(Exception):
 
 @cache
 def _model(topic: str) -> type[Envelope[Fact]]:
-    # The parameter is known at run time only, so it is not a type that a checker can follow.
+    # The type parameter is known only at run time, so type checkers cannot follow it.
     return cast(type[Envelope[Fact]], Envelope.__class_getitem__(type_of[topic]))
 
 
@@ -100,7 +100,7 @@ def encode(envelope: Envelope[Any]) -> tuple[str, bytes]:
     # Serialised by the event's own type, not by the envelope's declared type, so no field is lost.
     if not isinstance(envelope.data, CheckRecorded):
         return envelope.data.topic, envelope.model_dump_json(serialize_as_any=True).encode()
-    # Nine in ten events are checks, and most of their fields are empty most of the time.
+    # Nine in ten events are checks, and most of their fields are usually empty.
     around = envelope.model_dump_json(exclude={"data"})
     data = envelope.data.model_dump_json(exclude_defaults=True)
     return envelope.data.topic, f'{around[:-1]},"data":{data}}}'.encode()

@@ -1,9 +1,9 @@
 """All events of a run: facts in the past tense, recorded once.
 
-Each subject's page has its events and their union; this page joins the unions.
+Each subject's module has its events and their union. This module joins the unions.
 
-A recorded shape is for ever. A new shape is a new version in the topic, and one pure upcast for
-each retired version (see `registry`) turns old into new.
+A recorded event format never changes. A new format gets a new topic version, and one pure upcast
+(see `registry`) converts each retired version.
 """
 
 from watchkeeper.domain.run.checkpoints import CheckpointEvent
@@ -36,7 +36,7 @@ RunEvent = (
     | HeardEvent
     | JudgementEvent
 )
-"""What a run's own stream holds."""
+"""The events in a run's own stream."""
 
 EffectEvent = ResultEvent | SignalCameLate
-"""What the stream of a run's effects holds."""
+"""The events in the stream of a run's effects."""

@@ -1,4 +1,4 @@
-"""Whether two failures are at one step, or one lies past the other."""
+"""Compares the steps of two failures."""
 
 from watchkeeper.domain.run.ends import Failure
 

@@ -1,4 +1,4 @@
-"""Findings: opened, raised, cleared."""
+"""Events and state of findings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,13 +9,12 @@ from watchkeeper.domain.values.check import Health, Severity
 
 
 class FindingOpened(Fact):
-    """A detector concluded something about a run; it stays open until cleared.
+    """A detector found a problem. The finding stays open until it is cleared.
 
     Attributes:
-        kind: Which detector, such as `pending`.
+        kind: The kind of finding, such as `pending`.
         rule: Its rule, such as `H6`.
-        about: What exactly was found, in words that stay the same while it does; empty where the
-            kind says it all.
+        about: The subject, in stable words; empty if the kind is enough.
     """
 
     topic: ClassVar[str] = "run.finding_opened.1"
@@ -28,13 +27,13 @@ class FindingOpened(Fact):
 
 
 class FindingRaised(Fact):
-    """An open finding became louder, or what it is about changed while it stayed open.
+    """An open finding became more severe, or its subject changed.
 
     Attributes:
-        kind: Which finding; it stays open.
-        severity: As loud as it is from here; it never gets quieter while it is open.
-        before: How loud it was.
-        about: What exactly is found by now.
+        kind: The kind of finding. It stays open.
+        severity: The new severity. It never falls while the finding is open.
+        before: The earlier severity.
+        about: The new subject.
     """
 
     topic: ClassVar[str] = "run.finding_raised.1"
@@ -48,10 +47,10 @@ class FindingRaised(Fact):
 
 
 class FindingCleared(Fact):
-    """An open finding no longer holds.
+    """An open finding is no longer true.
 
     Attributes:
-        closes: The open questions about it, which this closes.
+        closes: The open questions about it, which close too.
     """
 
     topic: ClassVar[str] = "run.finding_cleared.1"
@@ -62,7 +61,7 @@ class FindingCleared(Fact):
 
 
 OpenFinding = FindingOpened | FindingRaised
-"""A finding that holds from here on."""
+"""A finding that is open from now on."""
 
 FindingEvent = OpenFinding | FindingCleared
 
@@ -72,7 +71,7 @@ UNACCOUNTED = "job_unaccounted"
 
 
 DRIFTED = "tracker_identity"
-"""The finding that the run does not log under the identity that was agreed (H2)."""
+"""The finding that the run does not log under the agreed identity (H2)."""
 
 
 MONITOR_STALE = "monitor_stale"

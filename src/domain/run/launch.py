@@ -24,7 +24,7 @@ class RunDrafted(Fact):
 
 
 class ContractAmended(Fact):
-    """The contract was changed before anything was launched; what was cleared is void.
+    """The contract was changed before the first launch. Earlier approvals are void.
 
     Attributes:
         contract: The contract as changed, complete.
@@ -37,7 +37,7 @@ class ContractAmended(Fact):
 
 
 class PreflightRecorded(Fact):
-    """A launch plan was held against the launch rules.
+    """A launch plan was checked against the launch rules.
 
     Attributes:
         plan: The launch plan that the rules judged.
@@ -54,12 +54,12 @@ class PreflightRecorded(Fact):
 
 
 class LaunchApproved(Fact):
-    """A human allowed one plan, and the relaunches of it that keep its identity.
+    """A human approved one plan and the relaunches that keep its identity.
 
     Attributes:
         approval: The approval's short name, such as `a-1`.
         digest: The plan that was approved.
-        identity: Digest of what must not change, so that the approval covers a relaunch.
+        identity: The identity that a relaunch must keep to be covered by the approval.
         note: The approver's words.
     """
 
@@ -74,7 +74,7 @@ class LaunchApproved(Fact):
 
 
 class LaunchRequested(Fact):
-    """An instance is to be submitted under an id fixed here, before anything is submitted.
+    """An instance will be submitted under the recorded id. Nothing is submitted yet.
 
     Attributes:
         plan: The instance that is launched.
@@ -102,7 +102,7 @@ class InstanceLaunched(Fact):
         instance: `i1`, `i2` and so on.
         submission_id: The id fixed in `LaunchRequested`.
         launched_at: When the orchestrator accepted the job, or when the job was first seen there.
-        dri: Who is responsible.
+        dri: The directly responsible individual.
         command: The argument vector, without secrets.
         script: The experiment's script, when the command shows one.
         hardware: Type of the machines, as the contract names it.
@@ -113,9 +113,9 @@ class InstanceLaunched(Fact):
         dirty_consent: The consent by which a dirty tree was launched; empty without one.
         initialize_from: The contract's value. This instance starts from `resume_from`.
         checkpoint_policy: The checkpoint policy as a sentence.
-        watch_holder: Who watches.
+        watch_holder: The holder of the watch.
         adopted: It was launched elsewhere, and its identity was compared with the contract.
-        watch_cadence: How often.
+        watch_cadence: The interval between checks.
     """
 
     topic: ClassVar[str] = "run.instance_launched.1"
@@ -150,7 +150,7 @@ class InstanceLaunched(Fact):
 
 
 class LaunchRefused(Fact):
-    """The orchestrator definitely did not take the job; nothing runs under this id."""
+    """The orchestrator definitely refused the job. Nothing runs under this id."""
 
     topic: ClassVar[str] = "run.launch_refused.1"
     instance: str
@@ -159,7 +159,7 @@ class LaunchRefused(Fact):
 
 
 class InstanceEnded(Fact):
-    """The orchestrator called the instance terminal. Only its word ends one.
+    """The orchestrator reported a terminal state of the instance. Nothing else ends an instance.
 
     Attributes:
         job: The orchestrator's last report, complete.
@@ -186,7 +186,7 @@ LaunchEvent = (
 
 
 class OutputRootClaimed(Fact):
-    """A run's instance is the only one that may write below a root."""
+    """A run's instance reserved an output root. No other run may write below it."""
 
     topic: ClassVar[str] = "roots.claimed.1"
     root: str
@@ -195,7 +195,7 @@ class OutputRootClaimed(Fact):
 
 
 class OutputRootReleased(Fact):
-    """The instance that held a root is proven ended."""
+    """The instance that held an output root has certainly ended."""
 
     topic: ClassVar[str] = "roots.released.1"
     root: str
@@ -214,7 +214,7 @@ class LaunchState:
     Attributes:
         preflight: The newest preflight of the current contract; `None` without one.
         preflight_version: The version of its event.
-        cleared_by: The approval or waiver that the newest launch rests on.
+        cleared_by: The approval or waiver of the newest launch.
         launched_by: The human who requested the first launch; empty if no human did.
         requester: Who wanted the first launch; empty if that is `launched_by`.
         relaunch_times: When relaunches were requested, oldest first.

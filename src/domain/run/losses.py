@@ -1,4 +1,4 @@
-"""The losses in a run's state: the reference for a resume."""
+"""The sampled losses in a run's state, which a resume is compared with."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from watchkeeper.domain.values.earlier import LossAt
 from watchkeeper.domain.values.observation.measured import Measured
 
 LOSSES_KEPT = 256
-"""Pairs remembered of the newest stretch of training, and as many of earlier ones."""
+"""How many losses are remembered of the newest stretch, and how many of earlier ones."""
 
 
 def with_losses(known: tuple[LossAt, ...], checks: Iterable[CheckRecorded]) -> tuple[LossAt, ...]:
@@ -54,5 +54,5 @@ def _with_stretch(
 
 
 def without_lineage(known: tuple[LossAt, ...], above_step: int) -> tuple[LossAt, ...]:
-    """Drop the losses of a lineage that was left: retrained steps may differ."""
+    """Drop the losses of an abandoned lineage. Retrained steps may have other losses."""
     return tuple(one for one in known if one.step <= above_step)

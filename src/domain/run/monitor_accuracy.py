@@ -1,9 +1,9 @@
 """The monitor's own errors, counted by kind from the record.
 
-There are four kinds, each counted against the cases in which it could have happened. A cause that
-was said to be unknown is an answer, not an error. What nobody ever corrected counts as right, so
-these are lower bounds. If an end is revised, the restart that followed from it and the alarm due
-before it are judged by the revised cause.
+There are four kinds of errors. Each is counted against the cases in which it could have happened.
+The cause `unknown` is not an error. An uncorrected cause counts as right, so the counts are lower
+bounds. If the cause of an end is revised, its restart and its alarm are judged by the revised
+cause.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ DUE_BEFORE: Mapping[str, frozenset[str]] = MappingProxyType(
         "capacity_wedge": frozenset({"pending", "partial_allocation", "degraded"}),
     }
 )
-"""By cause: the kinds of findings that announce it. One of them is due before such an end."""
+"""For each cause, the kinds of findings that announce it. One of them is due before such an end."""
 
 
 PRINTED = frozenset(
@@ -45,9 +45,9 @@ PRINTED = frozenset(
         "controller_failure",
     }
 )
-"""Causes that a process prints. Most often it ends in the same moment. So an alarm is due only if
-the live job's log showed a failure before, for which H13 named this class or another. All other
-causes come from outside, without a sign."""
+"""Causes that a process prints, usually at the moment of its end. So an alarm is due only if the
+log of the live job showed a failure earlier (H13). All other causes come from outside without a
+sign."""
 
 
 LOG_SIGNATURE = "log_signature"
@@ -55,25 +55,23 @@ LOG_SIGNATURE = "log_signature"
 
 
 ALERTING = frozenset[str]().union(*DUE_BEFORE.values())
-"""All kinds that count."""
+"""All kinds of findings that count as an alarm."""
 
 
 UNKNOWN = "unknown"
 
 RETRIED = frozenset({"R1", "R7"})
-"""Rules whose relaunches change nothing and rest on the cause alone: a retry is the answer. A
-pushed fix (R5) and a consented way out (R16) are allowed for what they fix."""
+"""Rules that relaunch without a change, because of the cause alone. Relaunches after a fix (R5) or
+a repair (R16) are not included."""
 
 ALLOWING = frozenset({Outlook.RETRY, Outlook.RETRY_ONCE})
-"""Outlooks of a cause that allow a restart without changes. Out of memory is not included: a
-contract may allow one attempt, but that was meant for another cause."""
+"""Outlooks that allow a restart without changes."""
 
 BY_A_HUMAN = frozenset({"R18", "R19"})
-"""Rules whose relaunches a human requested, or gave as an answer: they are not the monitor's own
-restarts."""
+"""Rules that relaunch at a human's request or answer. These are not the monitor's own restarts."""
 
 CLEARED_ITSELF = "no longer holds"
-"""The reason of a finding that cleared while its instance lived on."""
+"""The reason of a finding that cleared while its instance was live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +84,8 @@ class End:
         alarmed: Kinds of findings that were opened while the instance lived.
         named: Classes of failure that its log showed while it lived, as H13 named them.
         restart: The rule that relaunched after it; empty without one.
-        again: That relaunch failed again in the same way without progress.
-        revised: The cause differs from the one that the decision was based on.
+        again: Whether that relaunch failed again in the same way without progress.
+        revised: Whether the cause differs from the cause at the decision.
     """
 
     version: int
@@ -112,7 +110,7 @@ class End:
 
     @property
     def missed(self) -> bool:
-        """Whether no finding announced this cause; one for another cause does not count."""
+        """Whether no finding announced this cause."""
         notified = (
             self.alarmed & DUE_BEFORE.get(self.cause, frozenset()) or self.cause in self.named
         )
@@ -125,22 +123,22 @@ class MonitorAccuracy:
 
     Attributes:
         causes: Failures for which it named a cause.
-        causes_wrong: Those whose cause was revised to another one.
+        causes_wrong: Failures whose cause was later revised.
         restarts: Instances that it relaunched by a rule.
-        restarts_false: Those that failed again in the same way without progress. Also those after
-            an end whose cause, as known now, does not allow a restart.
+        restarts_false: Restarts that failed again in the same way without progress, or whose cause,
+            as known now, does not allow a restart.
         alarms: Ends before which a finding was due.
-        alarms_missed: Those without an earlier finding for their cause.
+        alarms_missed: Ends without an earlier finding for their cause.
         pages: Questions that it asked.
-        pages_needless: Those that a human called needless, or whose finding cleared by itself
-            before anyone answered.
+        pages_needless: Questions that a human called needless, or whose finding cleared before
+            anyone answered.
         alarmed: Kinds of findings opened since the newest instance was launched, if they announce a
             cause.
-        named: Classes of failure that H13 named from its log, and after which it did not go on.
-        restarted: The newest instance was relaunched by a rule.
-        unanswered: Alerts whose question waits, by the finding's rule.
+        named: Failure classes that H13 named and after which training did not continue.
+        restarted: Whether a rule relaunched the newest instance.
+        unanswered: Alerts with an open question, by the finding's rule.
         newest: The newest failure's version; 0 before the first.
-        ends: What was done about each failure, by its version.
+        ends: The monitor's reaction to each failure, by its version.
     """
 
     causes: int = 0

@@ -1,6 +1,6 @@
 """Which open questions still need an answer.
 
-A question that events have answered is no call to act on what runs now.
+A question that events have answered needs no action any more.
 """
 
 from dataclasses import replace
@@ -55,7 +55,7 @@ def closed(run: Run, names: tuple[str, ...], version: int) -> Run:
 
 
 def asked_again(run: Run, kind: str) -> Run:
-    """Return a run whose finding has changed: earlier answers are not about it."""
+    """Return a run whose finding has changed, so that earlier answers do not apply."""
     if kind not in run.questions.acknowledged:
         return run
     left = {k: q for k, q in run.questions.acknowledged.items() if k != kind}
@@ -63,7 +63,7 @@ def asked_again(run: Run, kind: str) -> Run:
 
 
 def with_finding_cleared(run: Run, kind: str, at: datetime) -> Run:
-    """Return a run whose finding was cleared; older releases left the questions about it open."""
+    """Return a run with a cleared finding. Older releases left its questions open."""
     run = asked_again(run, kind)
     about = [
         name for name, q in run.questions.open.items() if q.finding == kind and q.cleared_at is None
@@ -88,7 +88,7 @@ def is_decided_since(run: Run, question: Question) -> bool:
 def is_answered(run: Run, question: Question) -> bool:
     """Return whether events answered a question.
 
-    Its finding was cleared, a newer instance exists, or a relaunch was decided since.
+    A cleared finding, a newer instance or a decided relaunch answers a question.
     """
     if question.cleared_at is not None or is_decided_since(run, question):
         return True
@@ -103,7 +103,7 @@ def question_text(run: Run, question: Question) -> str:
     if question.summary:
         return question.summary
     asked = question.asks
-    # Its last sentences suggest an action, which would now hit the running instance.
+    # Its last sentences advise an action, which would now affect the running instance.
     while ". " in asked and (asked.endswith("?") or _COMMAND in asked):
         asked = asked.rpartition(". ")[0]
     return asked

@@ -15,11 +15,11 @@ from watchkeeper.domain.values.earlier import RejectedLineage
 
 
 class RelaunchRequested(Fact):
-    """A human asked for a planned stop and a relaunch; the end of the instance is no failure.
+    """A human requested a stop and relaunch. The end of the instance is not a failure.
 
     Attributes:
-        instance: The one that is stopped, or has ended already.
-        consent: The consent that it used up.
+        instance: The instance that is stopped, or has ended already.
+        consent: The consent that was used up.
     """
 
     topic: ClassVar[str] = "run.relaunch_requested.1"
@@ -29,13 +29,13 @@ class RelaunchRequested(Fact):
 
 
 class RollbackPlanned(Fact):
-    """A human named a checkpoint to go back to; nothing is done before its plan is approved.
+    """A human planned a rollback to a checkpoint. Nothing happens before its approval.
 
     Attributes:
-        plan: The exact instance that would follow.
+        plan: The exact plan of the next instance.
         digest: The plan's identity, which an approval names.
         checkpoint: Path of the checkpoint.
-        step: Its step; what lies above it would be rejected.
+        step: Its step. Checkpoints above it would be rejected.
     """
 
     topic: ClassVar[str] = "run.rollback_planned.1"
@@ -47,14 +47,14 @@ class RollbackPlanned(Fact):
 
 
 class RollbackApproved(Fact):
-    """A human approved a rollback: the instance is ended, and the next one starts from there.
+    """A human approved a rollback. The instance is ended, and the next starts from there.
 
     Attributes:
-        instance: The one whose lineage is left.
-        approval: The approval that it rests on.
-        consent: The consent that it used up.
-        step: The step to go back to.
-        checkpoint: Path of its checkpoint.
+        instance: The instance whose lineage is abandoned.
+        approval: The approval of the rollback.
+        consent: The consent that was used up.
+        step: The step of the rollback.
+        checkpoint: Path of the checkpoint.
     """
 
     topic: ClassVar[str] = "run.rollback_approved.1"
@@ -67,10 +67,10 @@ class RollbackApproved(Fact):
 
 
 class LineageRejected(Fact):
-    """What was trained beyond a step up to an instance is never resumed from.
+    """Checkpoints beyond a step, up to an instance, are never resumed from.
 
     Attributes:
-        through: The last instance that wrote it.
+        through: The last instance of the lineage.
         above_step: Checkpoints above this step are rejected.
     """
 
@@ -81,16 +81,16 @@ class LineageRejected(Fact):
 
 
 class RunSuperseded(Fact):
-    """A run of another name goes on in this one's place; nothing relaunches this one.
+    """Another run continues in this run's place. Nothing relaunches this run.
 
     Attributes:
-        successor: The slug of the run that goes on.
-        tracker_id: Identity at the tracker of this run.
-        successor_tracker_id: Identity at the tracker of the successor.
+        successor: The slug of the run that continues.
+        tracker_id: This run's id at the tracker.
+        successor_tracker_id: The successor's id at the tracker.
         checkpoint: Path of the checkpoint that the successor starts from.
         step: Its step.
-        output_root: Where this run wrote.
-        successor_output_root: Where the successor writes.
+        output_root: The output root of this run.
+        successor_output_root: The output root of the successor.
         git_sha: The launch commit of this run.
         successor_git_sha: The successor's exact launch commit.
     """
@@ -109,12 +109,12 @@ class RunSuperseded(Fact):
 
 
 class AncestorNamed(Fact):
-    """This run goes on from another one's checkpoint.
+    """This run continues from another run's checkpoint.
 
     Attributes:
-        ancestor: The slug of the run that it goes on from.
+        ancestor: The slug of the earlier run.
         ancestors: The whole chain, oldest first; the ancestor is the last.
-        checkpoint: Path of the checkpoint that it starts from.
+        checkpoint: Path of the checkpoint that this run starts from.
         step: Its step.
     """
 
@@ -134,7 +134,7 @@ class NoteAdded(Fact):
 
 
 class CorrectionRecorded(Fact):
-    """An earlier entry was wrong; it stays, and this says what is true.
+    """A person corrected an earlier entry, which stays in the record.
 
     Attributes:
         corrects: The version of the event that is corrected.
@@ -146,10 +146,10 @@ class CorrectionRecorded(Fact):
 
 
 class StopRequested(Fact):
-    """A human asked for the end of the live instance; its end is then no failure.
+    """A human requested the end of the live instance. The end is not a failure.
 
     Attributes:
-        consent: The consent that it used up.
+        consent: The consent that was used up.
     """
 
     topic: ClassVar[str] = "run.stop_requested.1"
@@ -168,11 +168,11 @@ class ActKind(StrEnum):
 
 
 class PlannedActAnnounced(Fact):
-    """Something is going to be done on purpose; what it is expected to cause raises no alarm.
+    """A planned act was announced. Its expected findings raise no alarm.
 
     Attributes:
         act: Its short name, such as `act-1`.
-        kind: What is done.
+        kind: The kind of act.
         starts_at: When its window begins.
         ends_at: When its window is over.
         expects: Rules whose findings are expected in the window, such as `H6`.
@@ -188,7 +188,7 @@ class PlannedActAnnounced(Fact):
 
 
 class PlannedActEnded(Fact):
-    """A planned act is over: its window has passed, or somebody said so.
+    """A planned act is over, because its window has passed or somebody ended it.
 
     Attributes:
         act: Its short name.
@@ -215,21 +215,21 @@ PersonEvent = NoteAdded | CorrectionRecorded | StopRequested
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """What was announced, requested and verified outside a run's ordinary progress.
+    """The state of planned acts, requests and rollbacks.
 
     Attributes:
-        acts: Planned acts that are not ended, by name.
-        acts_announced: How many were ever announced; names the next one.
+        acts: Planned acts that are not over, by name.
+        acts_announced: How many acts were ever announced. It gives the next name.
         requested: The relaunch or rollback that a human requested and that is not launched yet.
         rollback: A rollback that waits for its approval.
-        lineages: Rejected ones, oldest first.
-        rejected_at: When the checkpoint of a rejected lineage was written, by its path: a later
-            one under the same path is another lineage's.
+        lineages: Rejected lineages, oldest first.
+        rejected_at: When each rejected checkpoint was written, by path. A later checkpoint under
+            the path belongs to another lineage.
         ancestor: The run that it continues; `None` for an independent run.
         stop_requested: The instance whose end a human requested; empty for none.
         stop_reason: Who requested the newest stop or ended the run, who allowed it, and why.
         given_up: The instance whose end a human requested while its state was unknown.
-        stopped_at: The stopping point at which the watch once ended; it is not reached again.
+        stopped_at: The stopping point at which the watch once ended. It is not used again.
     """
 
     acts: Mapping[str, PlannedActAnnounced] = field(default_factory=dict[str, PlannedActAnnounced])

@@ -14,15 +14,15 @@ from watchkeeper.domain.values.contract.contract import Lane
 
 
 class ActProposed(Fact):
-    """Somebody asked for a guarded action; a human may consent to it. Agents may propose.
+    """A guarded action was proposed. A human may consent to it. Agents may propose, too.
 
     Attributes:
         proposal: Its short name, such as `p-1`.
-        action: Which guarded action, such as `stop`.
-        target: What it would be done to, such as the instance.
+        action: The guarded action, such as `stop`.
+        target: The target of the action, such as the instance.
         reason: The proposer's words.
-        digest: SHA-256 over run, action, target and reason: what a consent is given to.
-        direct: A human asked, consented and acted in one command.
+        digest: SHA-256 over run, action, target and reason. A consent names it.
+        direct: Whether a human proposed, consented and acted in one command.
     """
 
     topic: ClassVar[str] = "run.act_proposed.1"
@@ -35,10 +35,10 @@ class ActProposed(Fact):
 
 
 class ProposalDeclined(Fact):
-    """A human said no to a proposal.
+    """A human declined a proposal.
 
     Attributes:
-        proposal: Which one.
+        proposal: The name.
         reason: The human's words.
     """
 
@@ -48,13 +48,13 @@ class ProposalDeclined(Fact):
 
 
 class ConsentUsed(Fact):
-    """A guarded action used up the consent that permits it; recorded before the act itself.
+    """A guarded action used up its consent. This is recorded before the act.
 
     Attributes:
-        consent: Which one.
-        action: Which guarded action.
-        target: What it is done to.
-        digest: The proposal that was consented to.
+        consent: The name.
+        action: The guarded action.
+        target: The target of the action.
+        digest: The digest of the proposal.
     """
 
     topic: ClassVar[str] = "run.consent_used.1"
@@ -65,10 +65,10 @@ class ConsentUsed(Fact):
 
 
 class ConsentRevoked(Fact):
-    """A human took back a consent that was not used yet.
+    """A human revoked an unused consent.
 
     Attributes:
-        consent: Which one.
+        consent: The name.
         reason: The human's words.
     """
 
@@ -81,7 +81,7 @@ class ConsentRevoked(Fact):
 
 
 class ApprovalRevoked(Fact):
-    """A human took back an approval: it covers nothing from here on. What runs goes on.
+    """A human revoked an approval. It covers no later launch. A running job continues.
 
     Attributes:
         reason: The human's words.
@@ -93,14 +93,14 @@ class ApprovalRevoked(Fact):
 
 
 class WaiverGranted(Fact):
-    """A human let one named block of the launch gate pass, for this run.
+    """A human waived one block of the launch gate for this run.
 
     Attributes:
         waiver: Its short name, such as `w-1`.
         rule: The launch rule, such as `L13`.
-        waives: The block in its own words; a block that says something else is not waived.
+        waives: The text of the block. A block with another text is not waived.
         reason: The human's words.
-        until: It is void from then on; none for as long as the run lasts.
+        until: When it expires; null if it lasts as long as the run.
     """
 
     topic: ClassVar[str] = "run.waiver_granted.1"
@@ -112,10 +112,10 @@ class WaiverGranted(Fact):
 
 
 class WaiverRevoked(Fact):
-    """A human took back a waiver.
+    """A human revoked a waiver.
 
     Attributes:
-        waiver: Which one.
+        waiver: The name.
         reason: The human's words.
     """
 
@@ -125,14 +125,14 @@ class WaiverRevoked(Fact):
 
 
 class AttemptRefused(Fact):
-    """Somebody who is no human tried what only a human may do; nothing came of it.
+    """An act that only a human may do was refused to another principal.
 
     Recorded once a day for one actor, command and target.
 
     Attributes:
-        principal: Who tried.
-        command: What was asked, such as `approve`.
-        target: About what; empty for the run itself.
+        principal: The principal.
+        command: The requested command, such as `approve`.
+        target: The target of the command; empty for the run itself.
         rule: The refusal, such as `NOT_A_HUMAN`.
     """
 
@@ -147,7 +147,7 @@ class AttemptRefused(Fact):
 
 
 class StandingWaiverGranted(Fact):
-    """A human waived a launch rule ahead, for every launch of a lane that one principal asks for.
+    """A human waived a launch rule in advance, for one principal's launches in a lane.
 
     Attributes:
         waiver: Its short name, such as `sw-1`.
@@ -155,7 +155,7 @@ class StandingWaiverGranted(Fact):
         rule: The launch rule.
         requester: The principal whose launches it covers.
         reason: The human's words.
-        until: It is void from then on.
+        until: When it expires.
     """
 
     topic: ClassVar[str] = "people.waiver_granted.1"
@@ -168,10 +168,10 @@ class StandingWaiverGranted(Fact):
 
 
 class StandingWaiverRevoked(Fact):
-    """A human took back a standing waiver.
+    """A human revoked a standing waiver.
 
     Attributes:
-        waiver: Which one.
+        waiver: The name.
         reason: The human's words.
     """
 
@@ -181,12 +181,12 @@ class StandingWaiverRevoked(Fact):
 
 
 class StandingAttemptRefused(Fact):
-    """Somebody who is no human tried to grant or revoke a standing waiver.
+    """A principal who is not a human tried to grant or revoke a standing waiver.
 
     Attributes:
-        principal: Who tried.
-        command: What was asked.
-        target: About what.
+        principal: The principal.
+        command: The requested command.
+        target: The target of the command.
         rule: The refusal.
     """
 
@@ -203,9 +203,9 @@ class ConsentGiven(Fact):
     Attributes:
         action: Such as `stop`.
         target: Such as the instance.
-        proposal: What was consented to; empty in records from before proposals.
-        digest: The proposal's, so that nothing else is permitted.
-        direct: A human asked, consented and acted in one command.
+        proposal: The name of the proposal; empty in old records.
+        digest: The digest of the proposal, so that nothing else is permitted.
+        direct: Whether a human proposed, consented and acted in one command.
     """
 
     topic: ClassVar[str] = "run.consent_given.1"
@@ -239,7 +239,7 @@ class Approval:
     """A human's permission to launch; a revoked one covers nothing.
 
     Attributes:
-        also: Further identities that it covers: those of small fixes (R5).
+        also: Identities of small fixes that it also covers (R5).
     """
 
     name: str
@@ -270,7 +270,7 @@ class Proposal:
     """A guarded action that somebody asked for.
 
     Attributes:
-        consent: The consent that it was given; empty without one.
+        consent: The consent to it; empty without one.
         declined: Who declined it; empty if nobody did.
     """
 
@@ -287,12 +287,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """A human's word that a named block of the gate may pass.
+    """A human's waiver of a named block of the gate.
 
     Attributes:
-        waives: The block in its own words; empty for whatever the rule says.
-        until: None for as long as the run lasts.
-        revoked: Taken back, or void since the contract was amended.
+        waives: The text of the block; empty for any block of the rule.
+        until: When it expires; `None` if it lasts as long as the run.
+        revoked: Whether it was revoked, or is void since the contract was amended.
     """
 
     name: str
@@ -305,11 +305,11 @@ class Waiver:
 
 
 ATTEMPT_AGAIN = timedelta(days=1)
-"""The same refused attempt is recorded again only after this time: a retry adds nothing."""
+"""The same refused attempt is recorded again only after this time."""
 
 
 def attempt_key(principal: str, command: str, target: str) -> str:
-    """Return what two attempts must share to count as the same."""
+    """Return the key by which two attempts count as the same."""
     return f"{principal} {command} {target}"
 
 
@@ -319,7 +319,7 @@ class PermitsState:
 
     Attributes:
         approvals: Approvals of launch plans under the current contract, oldest first.
-        approvals_given: How many there ever were; this names the next one.
+        approvals_given: How many approvals were ever given. It gives the next name.
         proposals: Guarded actions that somebody asked for, oldest first.
         consents: Permissions for guarded actions, oldest first.
         waivers: Waived blocks of the launch gate, oldest first.

@@ -1,4 +1,4 @@
-"""The phases of a run: one type each, so that no false state can be written."""
+"""The phases of a run. Each phase is a type, so that impossible states cannot be built."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ class Unborn:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A contract, and not cleared. Ends by LaunchApproved."""
+    """A contract without an approval. Ends by LaunchApproved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Cleared:
 
 @dataclass(frozen=True, slots=True)
 class Launching:
-    """A submission id is fixed; the job may or may not be there.
+    """A submission id is recorded. The job may or may not exist.
 
     Ends by InstanceLaunched or LaunchRefused.
     """
@@ -36,7 +36,7 @@ class Launching:
 
 @dataclass(frozen=True, slots=True)
 class Stabilizing:
-    """The job is there; no step beyond its start was seen. Ends by a step or by InstanceEnded."""
+    """The job exists, and no step beyond its start was seen. Ends by a step or InstanceEnded."""
 
     plan: LaunchPlan
     launched_at: datetime
@@ -44,7 +44,7 @@ class Stabilizing:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Training moves. Ends by InstanceEnded."""
+    """Training advances. Ends by InstanceEnded."""
 
     plan: LaunchPlan
     launched_at: datetime
@@ -57,7 +57,7 @@ class Interrupted:
     Attributes:
         plan: The instance that ended.
         ended_at: When its end was recorded.
-        decision: What was decided; none while a source that the decision needs is unavailable.
+        decision: The decision; null while a source that it needs is unavailable.
     """
 
     plan: LaunchPlan
@@ -67,7 +67,7 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The orchestrator says success; artefacts are being verified. Ends by RunSealed."""
+    """The orchestrator reports success, and artefacts are being verified. Ends by RunSealed."""
 
     plan: LaunchPlan
     verified: SealVerified | None
@@ -75,7 +75,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Verified, tagged, closed: nothing follows. `step` is that of the sealed checkpoint."""
+    """The run is verified, tagged and closed. `step` is the step of the sealed checkpoint."""
 
     tag: str
     commit: str
@@ -84,21 +84,21 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Ended by a human on record: nothing relaunches it."""
+    """A human ended the run. Nothing relaunches it."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """Given up: nothing relaunches it."""
+    """A human gave the run up. Nothing relaunches it."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """Another run goes on in its place: nothing relaunches it."""
+    """Another run continues in its place. Nothing relaunches it."""
 
     successor: str
     reason: str

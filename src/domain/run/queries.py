@@ -37,9 +37,8 @@ _LIVE = (Launching, Stabilizing, Running)
 def health_now(run: Run) -> Health:
     """Return a run's health after all that is on record.
 
-    A check's own findings are in its health. Missing proof of a success (H11) is found after the
-    check that saw the end: a run without its final checkpoint is not healthy. A resumed run is not
-    healthy before its resume is proven, whatever the previous instance's health.
+    The health of a check includes its findings. A later finding about a success (H11) also counts.
+    A resumed run is not healthy before its resume is proven.
     """
     if run.health.verdict is not Health.HEALTHY or not isinstance(run.phase, _LIVE):
         return Health.DEGRADED if is_contradicted(run) else run.health.verdict
@@ -55,7 +54,7 @@ def unproven_health(proof: str) -> Health:
 def is_unproven(check: CheckRecorded) -> bool:
     """Return whether a check saw training for which only the resume proof is open.
 
-    The check's reason shows it; checks from before proofs existed never do.
+    The check's reason shows it. Checks of older releases never show it.
     """
     return check.health is Health.UNKNOWN and f"; {RECOVERING}:" in check.because
 
@@ -69,7 +68,7 @@ def health_words(check: CheckRecorded) -> str:
 
 
 def is_recovering(run: Run) -> bool:
-    """Return whether only the due proof keeps a live run from being healthy."""
+    """Return whether a live run is healthy except for the pending proof of its resume."""
     due = not is_recovered(run.ends.judgement) and not run.ends.judgement.proof
     live = isinstance(run.phase, _LIVE)
     return live and due and run.health.verdict is Health.UNKNOWN and not run.health.findings
@@ -105,7 +104,7 @@ def _what_now(decision: DecisionMade) -> str:
 def stopping_point(run: Run, check: CheckRecorded, now: datetime) -> str:
     """Return the stopping point that a check reached, in words; empty for none.
 
-    A point that was reached once is not reached again, so that a human may go on watching.
+    A point counts only once, so that a human may continue the watch after it.
     """
     point = contract_of(run).stopping
     reached: list[str] = []
@@ -141,7 +140,7 @@ def end_at(run: Run, point: str, check: CheckRecorded) -> list[RunEvent]:
 
 
 def due_before_stop(contract: Contract, due: datetime, now: datetime) -> datetime:
-    """Return when the next check falls due, no later than a stopping time that is still ahead."""
+    """Return when the next check is due, no later than a future stopping time."""
     at = contract.stopping.at
     if at is None or not now < at < due:
         return due
@@ -149,8 +148,8 @@ def due_before_stop(contract: Contract, due: datetime, now: datetime) -> datetim
 
 
 HOLDING = frozenset({ActKind.PAUSE, ActKind.SWAP, ActKind.MAINTENANCE})
-"""Acts in whose window an end is expected, so that nothing relaunches by itself. A drill is meant
-to show the recovery, so the usual recovery applies."""
+"""Kinds of acts that expect an end, so that no rule relaunches. A drill is not included, since it
+tests the recovery."""
 
 
 def acts_at(run: Run, at: datetime) -> list[PlannedActAnnounced]:
@@ -185,14 +184,14 @@ def source_is_fresh(check: CheckRecorded, source: str) -> bool:
 
 
 def requested_end(run: Run) -> RelaunchRequested | RollbackApproved | None:
-    """Return what a human requested for the newest instance; `None` if done or nothing."""
+    """Return a human's pending request about the newest instance, or `None`."""
     asked = run.operator.requested
     newest = run.instances[-1].plan.instance if run.instances else ""
     return asked if asked is not None and asked.instance == newest else None
 
 
 def earlier_of(run: Run) -> Earlier:
-    """Return what readers of logs and metrics may know of a run's earlier checks."""
+    """Return the earlier checks of a run for readers of logs and metrics."""
     last = run.watch.last_check
     return Earlier(
         contract=contract_of(run),

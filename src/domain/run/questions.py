@@ -1,4 +1,4 @@
-"""Questions to the DRI: raised, taken, answered."""
+"""Events and state of questions to the DRI."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,8 +36,8 @@ class EscalationAcknowledged(Fact):
     """A human answered a question, which closes it.
 
     Attributes:
-        answer: `noted`, `relaunch` when the human decided on one, or `needless` when nobody had to
-            be asked.
+        answer: `noted`; `relaunch` if the human decided to relaunch; `needless` if the question was
+            not needed.
         closed_by: The command or the event that closed it, such as `relaunch`; empty for `answer`.
     """
 
@@ -56,12 +56,12 @@ class Question:
     """An open question to the DRI.
 
     Attributes:
-        instance: The newest instance as it was asked; empty before the first.
-        finding: Kind of the open finding that it is about; empty for none.
+        instance: The newest instance at the time of the question; empty before the first.
+        finding: The kind of the open finding that it is about; else empty.
         summary: That finding's sentence.
-        cleared_at: When that finding was cleared; none while it is open.
+        cleared_at: When that finding was cleared; `None` while it is open.
         taken_by: Who works on it; empty for nobody.
-        taken_at: When they said so.
+        taken_at: When they took it.
     """
 
     name: str
@@ -83,8 +83,8 @@ class QuestionsState:
     Attributes:
         open: Open ones by name, in the order in which they were raised.
         resolved_by: For each closed question, the version of the event that closed it.
-        raised: How many were ever raised; this names the next one.
-        acknowledged: For each open finding that a human acknowledged, by kind, the question.
+        raised: How many questions were ever raised. It gives the next name.
+        acknowledged: The acknowledged question for each open finding, by the finding's kind.
     """
 
     open: Mapping[str, Question] = field(default_factory=dict[str, Question])

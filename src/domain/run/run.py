@@ -18,17 +18,17 @@ from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.instance import Instance
 
 
-# Without slots: every event copies it, and a dictionary is copied at once.
+# No slots: every event copies it, and a dictionary is faster to copy.
 @dataclass(frozen=True)
 class Run:
     """A run, folded from every event recorded so far.
 
-    Each sub-state is described on its subject's page, where its events are.
+    Each sub-state is described in the module of its events.
 
     Attributes:
-        slug: Its name.
-        version: How many events it has.
-        phase: What it is in, such as `Running`.
+        slug: The run's name.
+        version: The number of its events.
+        phase: The current phase, such as `Running`.
         since: When the phase began.
         contract: Its contract as last amended; `None` before the first event.
         instances: Everything that was launched under its name, oldest first.
@@ -54,11 +54,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A run whose history this code cannot read: listed by status and verify, never guessed.
+    """A run whose history this code cannot read. `status` and `verify` list it.
 
     Attributes:
         version: The last version that could be folded.
-        why: What stands in the way.
+        why: The reason.
     """
 
     slug: str
@@ -106,7 +106,7 @@ def finished_or_invalid(run: Run) -> Finished:
     """Return the phase of a finished run.
 
     Raises:
-        Misfit: It is not finished.
+        InvalidTransition: It is not finished.
     """
     if not isinstance(run.phase, Finished):
         raise InvalidTransition("the run is not finished")
@@ -117,7 +117,7 @@ def last_instance_or_invalid(run: Run) -> Instance:
     """Return the newest instance.
 
     Raises:
-        Misfit: There is none yet.
+        InvalidTransition: There is none yet.
     """
     if not run.instances:
         raise InvalidTransition("no instance was launched")

@@ -1,4 +1,4 @@
-"""The events of a run's end, of output roots, and of effects."""
+"""Events and state of seals and milestones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ from watchkeeper.domain.values.basic import Step
 
 
 class SealBlocked(Fact):
-    """A seal was tried and something is missing, by name."""
+    """A seal was attempted, and the named items are missing."""
 
     topic: ClassVar[str] = "run.seal_blocked.1"
     missing: tuple[str, ...]
 
 
 class SealVerified(Fact):
-    """Everything that a seal needs was seen; the tag is next.
+    """Everything that a seal needs was verified. The tag comes next.
 
     Attributes:
         tag: The annotated tag to push.
-        commit: The exact launch commit that it will point at.
+        commit: The exact launch commit, which the tag will name.
         final_step: Proven by the final checkpoint.
         tracker_step: The tracker's own count, which may be one less.
         metrics: Final values.
         caveats: What a reader should know.
-        waived: What was missing and let pass, each with the consent that permits it.
+        waived: The waived missing items, each with its consent.
     """
 
     topic: ClassVar[str] = "run.seal_verified.1"
@@ -49,7 +49,7 @@ class SealVerified(Fact):
 
 
 class RunSealed(Fact):
-    """The last event of a run: verified, tagged, closed.
+    """The run is sealed and closed. No event follows.
 
     Attributes:
         head: Version and chain hash that the tag's message names.
@@ -68,7 +68,7 @@ class RunSealed(Fact):
 
 
 class MilestoneVerified(Fact):
-    """A checkpoint of a run that goes on was verified, to be tagged; phase and watch stay.
+    """A checkpoint of a running run was verified for a tag. Phase and watch stay unchanged.
 
     Attributes:
         step: The step that was reached.
@@ -99,10 +99,10 @@ MilestoneEvent = MilestoneVerified
 
 @dataclass(frozen=True, slots=True)
 class SealState:
-    """What was verified, and what a seal still lacks.
+    """Verified milestones, and the missing items of a seal.
 
     Attributes:
-        missing: What the newest blocked seal lacked, by name; empty once it is verified.
+        missing: The missing items of the newest blocked seal; empty once it is verified.
         milestones: Verified milestones by tag.
     """
 

@@ -10,14 +10,14 @@ from watchkeeper.domain.values.observation.signals import Claim, Claims, Heard, 
 
 
 class SignalReceived(Fact):
-    """A signal was bound to the run; a claim that the run holds against what its sources say.
+    """A signal was bound to the run. It is a claim, which the next check compares with sources.
 
     Attributes:
         signal: As parsed and scrubbed.
-        instance: The instance that it speaks of, where it says so; empty for the whole run.
-        bound_by: The clue that led here.
-        coalesced: How many signals it is the newest of, of a source that sent too many in a minute;
-            0 for one by itself.
+        instance: The instance that the signal names; empty for the whole run.
+        bound_by: The clue that identified the run.
+        coalesced: How many signals of its source it represents, if the source sent too many in a
+            minute; else 0.
     """
 
     topic: ClassVar[str] = "run.signal_received.1"
@@ -28,11 +28,11 @@ class SignalReceived(Fact):
 
 
 class SignalCameLate(Fact):
-    """A signal was bound to a run that is over: kept beside its history, which stays as it is.
+    """A signal was bound to a finished run. It is stored outside the run's history.
 
     Attributes:
         signal: As parsed and scrubbed.
-        bound_by: The clue that led there.
+        bound_by: The clue that identified the run.
     """
 
     topic: ClassVar[str] = "effects.signal_came_late.1"
@@ -41,13 +41,13 @@ class SignalCameLate(Fact):
 
 
 class SignalKept(Fact):
-    """A signal belongs to no single run, or to none that is known yet; it may be bound later.
+    """A signal could not be bound to a single known run. It may be bound later.
 
     Attributes:
         signal: As parsed and scrubbed.
-        why: `unbound` when no clue led to a run, `ambiguous` when they led to several, `inventory`
-            when it says which machines and jobs belong together.
-        candidates: The runs of an ambiguous one.
+        why: `unbound` if no clue names a run, `ambiguous` if clues name several, `inventory` if it
+            only links machines and jobs.
+        candidates: The runs of an ambiguous signal.
     """
 
     topic: ClassVar[str] = "signals.kept.1"
@@ -57,11 +57,11 @@ class SignalKept(Fact):
 
 
 class SignalBound(Fact):
-    """A kept signal was bound to a run; it stands in that run's history from now on.
+    """A kept signal was bound to a run and is in that run's history from now on.
 
     Attributes:
-        signal: `<source>/<key>` of the kept one.
-        run: Where it stands now.
+        signal: `<source>/<key>` of the kept signal.
+        run: The run's slug.
         by: The clue, or `a person`.
     """
 
@@ -72,14 +72,14 @@ class SignalBound(Fact):
 
 
 class MessageQuarantined(Fact):
-    """A message that cannot be read was put aside, and acknowledged so that it comes no more.
+    """An unreadable message was quarantined and acknowledged, so that it is not sent again.
 
     Attributes:
         quarantine: Its name, such as `quarantine-3`.
-        transport: Where it came by, such as a subscription.
-        message_id: What the transport called it.
+        transport: The transport, such as a subscription.
+        message_id: The transport's id of the message.
         reason: Why it cannot be read.
-        attributes: What stood around it, scrubbed and shortened.
+        attributes: Its attributes, scrubbed and shortened.
         digest: SHA-256 under which its scrubbed bytes are kept.
         size: Bytes of the message.
     """
@@ -95,12 +95,12 @@ class MessageQuarantined(Fact):
 
 
 class QuarantineReplayed(Fact):
-    """A quarantined message was tried again, after a fix.
+    """A quarantined message was processed again, after a fix.
 
     Attributes:
         quarantine: Its name.
-        outcome: What came of it, such as `recorded` or `quarantined`.
-        reason: In words.
+        outcome: The outcome, such as `recorded` or `quarantined`.
+        reason: The reason in words.
     """
 
     topic: ClassVar[str] = "signals.replayed.1"
@@ -110,12 +110,12 @@ class QuarantineReplayed(Fact):
 
 
 class SignalsDismissed(Fact):
-    """A person said that kept signals or quarantined messages need nobody any more.
+    """A person dismissed kept signals or quarantined messages.
 
     Attributes:
-        names: Each one's name; empty where `source` is given.
-        source: The source whose kept signals are all dismissed; empty where they are named.
-        reason: In the person's words.
+        names: Their names; empty if `source` is given.
+        source: The source whose kept signals are all dismissed; empty if names are given.
+        reason: The person's words.
     """
 
     topic: ClassVar[str] = "signals.dismissed.1"
@@ -125,7 +125,7 @@ class SignalsDismissed(Fact):
 
 
 HeardEvent = SignalReceived
-"""What a run hears from outside."""
+"""The signal events of a run."""
 
 SignalBoxEvent = (
     SignalKept | SignalBound | MessageQuarantined | QuarantineReplayed | SignalsDismissed
@@ -133,12 +133,12 @@ SignalBoxEvent = (
 
 
 CHECK_GAP = timedelta(seconds=5)
-"""The least time between a check and the next one that any number of signals brings forward."""
+"""The shortest time between two checks, however many signals request one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalsState:
-    """What signals said about a run.
+    """The claims of signals about a run.
 
     Attributes:
         claims: The newest claim for each subject.

@@ -1,4 +1,4 @@
-"""The box of signals outside any run's history: kept, or quarantined unread."""
+"""Signals that are not bound to a run yet, and quarantined messages."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from watchkeeper.domain.run.signals import (
 from watchkeeper.domain.values.observation.signals import Heard, Signal, hear
 
 KEPT_MAX = 10_000
-"""The most kept signals that are retried when more is known; the newest are retried. A person must
-look at older ones, so that they do not delay newer signals."""
+"""How many of the newest kept signals are retried when more is known. A person must look at older
+signals."""
 
 SIGNALS = "signals"
 """The name of the one stream."""
@@ -28,12 +28,12 @@ REPLAYED_AWAY = frozenset({"recorded", "known", "kept", "counted", "late"})
 
 @dataclass(frozen=True, slots=True)
 class UnboundSignals:
-    """What is in the box, folded from its stream.
+    """The kept signals and quarantined messages, folded from their stream.
 
     Attributes:
         kept: Signals that are not bound to a run yet, by `<source>/<key>`, oldest first.
         quarantined: Messages that could not be read so far, by name.
-        put_aside: How many messages were ever quarantined; names the next one.
+        put_aside: How many messages were ever quarantined. It gives the next name.
         heard: How many signals of each source were kept in its newest minute.
     """
 
@@ -52,13 +52,13 @@ def signal_name(signal: Signal) -> str:
 
 
 def evolve_unbound(box: UnboundSignals, events: Iterable[Event]) -> UnboundSignals:
-    """Apply events of the stream in order, in one pass, since a box may hold very much."""
+    """Apply events of the stream in one pass, since the state may be very large."""
     version, quarantined_total, heard = box.version, box.quarantined_total, box.heard
     kept, quarantined = dict(box.kept), dict(box.quarantined)
     for event in events:
         version = event.version
         match event.data:
-            # An inventory signal serves to bind others, and waits for nothing.
+            # An inventory signal only helps to bind others and does not wait.
             case SignalKept() as data if data.why != "inventory":
                 kept[signal_name(data.signal)] = data
                 heard = hear(heard, data.signal.source, event.envelope.recorded_at)

@@ -1,4 +1,4 @@
-"""Checkpoints whose metadata nobody could read, and their question (R10)."""
+"""Checkpoints with unreadable metadata, and the question about them (R10)."""
 
 from datetime import datetime, timedelta
 
@@ -9,14 +9,13 @@ from watchkeeper.domain.run.questions import Question
 from watchkeeper.domain.run.run import Run
 
 CLOCK_SLACK = timedelta(minutes=5)
-"""How far two clocks may differ: machines of a cluster are kept to seconds by NTP."""
+"""How far two clocks may differ. NTP keeps the machines of a cluster within seconds."""
 
 NOBODY_NAMES_IT = "nothing says which step its metadata names (metadata_step)"
-"""The reason for a refused checkpoint whose metadata could not be read yet; it may be read
-later."""
+"""The reason for a rejected checkpoint whose metadata could not be read yet."""
 
 ONLY_UNNAMED = frozenset({NOBODY_NAMES_IT, "its metadata says step None"})
-"""That reason, in its current and its earlier wording."""
+"""The current and the earlier wording of that reason."""
 
 
 def is_older_than_the_run(run: Run, written_at: datetime | None) -> bool:
@@ -24,7 +23,7 @@ def is_older_than_the_run(run: Run, written_at: datetime | None) -> bool:
 
     Args:
         run: The run.
-        written_at: The store's time; without a time it may be this run's.
+        written_at: The store's time. Without a time the checkpoint may belong to this run.
     """
     launches = [i.launched_at for i in run.instances if i.launched_at is not None]
     if written_at is None or not launches:
@@ -35,8 +34,8 @@ def is_older_than_the_run(run: Run, written_at: datetime | None) -> bool:
 def awaits_metadata(run: Run) -> bool:
     """Return whether an end is decided again once unreadable metadata can be read.
 
-    This holds until somebody acknowledges the question about the missing checkpoint, and then
-    decides. Until then it is checked as often as a live run.
+    This is true until somebody acknowledges the question about the missing checkpoint. Until then
+    the run is checked as often as a live run.
     """
     if _asked(run) is None:
         return False
@@ -59,7 +58,7 @@ def validated_since_asked(run: Run) -> tuple[Checkpoint, ...]:
 
 
 def _asked(run: Run) -> Question | None:
-    """Return the open question that nothing can be resumed after the newest end (R10)."""
+    """Return the open question about the missing checkpoint after the newest end (R10)."""
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     if decided is None or (decided.action, decided.rule) != (Action.ESCALATE, "R10"):
         return None

@@ -1,4 +1,4 @@
-"""The events of a watch: the watch itself, checks, findings, checkpoints."""
+"""Events and state of the watch: holders, checks and handovers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,12 +27,12 @@ class Holder(Value):
 
 
 class WatchTaken(Fact):
-    """Somebody took the watch; checks under an older token are refused from now on.
+    """A holder took the watch. Checks with an older token are refused from now on.
 
     Attributes:
-        token: Fencing token: grows with each take-over.
+        token: The fencing token, which grows with each take-over.
         lease_until: When others may take over without force.
-        forced: The former holder's lease had not run out.
+        forced: Whether the former holder's lease was still valid.
     """
 
     topic: ClassVar[str] = "run.watch_taken.1"
@@ -44,7 +44,7 @@ class WatchTaken(Fact):
 
 
 class WatchReleased(Fact):
-    """The holder gave the watch up."""
+    """The holder released the watch."""
 
     topic: ClassVar[str] = "run.watch_released.1"
     token: PositiveInt
@@ -52,10 +52,10 @@ class WatchReleased(Fact):
 
 
 class CheckRecorded(Check, Fact):
-    """One observation, judged. Holds every number that the rules read; bounded.
+    """One judged observation, with every number that the rules read.
 
     Attributes:
-        instance: The instance that was looked at.
+        instance: The checked instance.
         token: The watch's fencing token.
         readings: Each source's state and clock.
         job: The orchestrator's facts about the job, without the metadata of the submit; `None`
@@ -65,11 +65,11 @@ class CheckRecorded(Check, Fact):
             progress line.
         tracker_id: Identity that the tracker showed; empty while unavailable.
         tracker_state: The state that the tracker reports.
-        startup: What the log's first lines said, if they were seen.
+        startup: The start-up facts in the log's first lines.
         evidence: Log lines that the rules read: at most 8, each at most 300 long.
-        traceback: The log's tail has a Python traceback.
-        traceback_of_stop: Each traceback of the log's tail ends with the exception of a signal or
-            an interrupt. It shows how a program was stopped, but not why.
+        traceback: Whether the log's tail has a Python traceback.
+        traceback_of_stop: Whether each traceback in the log's tail ends with the exception of a
+            signal or an interrupt.
         checkpoints_complete: Steps of the newest complete checkpoints, at most 32, in order.
         checkpoints_incomplete: Folders without readable metadata, the newest 8.
         new_checkpoints: Complete checkpoints that were not recorded before, at most 32.
@@ -101,9 +101,9 @@ class CheckRecorded(Check, Fact):
 
 
 class TrackerAnnounced(Fact):
-    """The instance's output named the tracker run that it logs to; told once for each.
+    """The instance's output named its tracker run. Recorded once for each tracker run.
 
-    If a run's link becomes known later, the run is announced again, with the link.
+    If the link becomes known later, the tracker run is announced again.
 
     Attributes:
         link: Id, name and place of the tracker run, and the line that names it.
@@ -115,7 +115,7 @@ class TrackerAnnounced(Fact):
 
 
 class HistoryLimitPassed(Fact):
-    """A run's history has grown longer than it should; recorded once for each limit.
+    """A run's history passed a length limit. Recorded once for each limit.
 
     No command is refused because of it. When the run is next idle, somebody should close it or
     continue with a successor.
@@ -133,11 +133,11 @@ class HistoryLimitPassed(Fact):
 
 
 class Packet(Value):
-    """Everything that the next holder of a watch needs to know, at the time of the handover.
+    """The facts for the next holder of a watch, at the time of the handover.
 
     Attributes:
         instance: The newest instance.
-        job: The id under which the orchestrator knows it.
+        job: The orchestrator's id of the job.
         orchestrator: The orchestrator's kind.
         cluster: Where the job runs.
         phase: The phase of the run.
@@ -146,11 +146,11 @@ class Packet(Value):
         checkpoint: The newest checkpoint that a resume may use; empty without one.
         trouble: The latest recorded error or signal; empty without one.
         tracker: Id and display name at the tracker.
-        tracker_url: Where the tracker is read.
+        tracker_url: The tracker's link.
         findings: Open findings, each with its rule.
         questions: Open questions, each with its name.
         planned: Announced acts that are not over.
-        waiting: Decisions and requests that are not done yet; empty without any.
+        waiting: Pending decisions and requests; empty without any.
         next_due: When the next check falls due.
     """
 
@@ -173,14 +173,14 @@ class Packet(Value):
 
 
 class WatchHandedOver(Fact):
-    """The watch was given to somebody, who takes it next; its former holder stops here.
+    """The watch was handed over to a principal. The former holder stops.
 
     Attributes:
         former: The former holder; `None` without one.
         to: The principal for whom the watch is kept.
-        token: Fencing token: it grows, so that the former holder is refused from now on.
-        kept_until: Until then only this principal may take it; later anyone may.
-        forced: The former holder's lease had not run out, and it was not asked.
+        token: The new fencing token. The former holder is refused from now on.
+        kept_until: Until this time only the new principal may take it.
+        forced: Whether the watch was taken from another holder whose lease was still valid.
         note: A note by the principal who handed the watch over.
         packet: What the next holder needs to know.
     """
@@ -196,12 +196,12 @@ class WatchHandedOver(Fact):
 
 
 class WatchEnded(Fact):
-    """The watch ended for good: at the stopping point that was agreed, or declined by a human.
+    """The watch ended for good, at the agreed stopping point or by a human's decision.
 
-    No program takes the watch after this. The job is not changed.
+    No program takes the watch again. The job is not changed.
 
     Attributes:
-        token: The newest fencing token, 0 where nobody held the watch yet.
+        token: The newest fencing token; 0 if nobody held the watch yet.
         stopping_point: The point of the contract that was reached; empty when it was declined.
     """
 
@@ -228,14 +228,14 @@ class LastCheck:
 # It has no slots: every check copies it, and a dictionary is faster to copy.
 @dataclass(frozen=True)
 class WatchState:
-    """Who watches a run, and what the checks saw.
+    """The holder of a run's watch, and the results of the checks.
 
     Attributes:
         holder: Who holds the watch; `None` while nobody does.
         token: The newest fencing token; 0 before the first.
         lease_until: When others may take over without force.
         next_due: When the next check falls due; `None` when nothing is to be checked.
-        kept_for: The principal to whom the watch was handed, and who has not taken it yet.
+        kept_for: The principal who was handed the watch and has not taken it yet.
         ended: Why the watch ended for good; empty while it continues.
         last_check: The newest check, whole.
         progress: The newest progress that a check saw.

@@ -1,6 +1,6 @@
 """Folds revised causes and results of relaunches into a run.
 
-Nothing is refused here.
+The folds refuse nothing, because the events have happened.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ def evolve_judgement(run: Run, data: JudgementEvent, event: Event) -> Run:
     """Apply one of these events.
 
     Raises:
-        Misfit: It revises something that is not a failure of this run.
+        InvalidTransition: The revised event is not a failure of this run.
     """
     match data:
         case CauseSuggested():
@@ -54,7 +54,7 @@ def evolve_judgement(run: Run, data: JudgementEvent, event: Event) -> Run:
 def _revised(run: Run, data: FailureRevised, event: Event) -> Run:
     if all(one.version != data.failure for one in run.ends.failures):
         raise InvalidTransition(f"event {data.failure} classifies no end")
-    # The cause was unknown, and is now outside of the run: the run was charged wrongly.
+    # An unknown cause turned out to be outside of the run, so the failure is excused.
     excused = data.cause in INFRASTRUCTURE and data.before not in INFRASTRUCTURE
     failures = tuple(
         replace(
@@ -120,7 +120,7 @@ def failure_of(run: Run, data: FailureClassified, event: Event) -> Failure:
 
 
 def tested_by_relaunch(run: Run, plan: LaunchPlan) -> Judgement:
-    """Return what a launch that is requested now tests."""
+    """Return what a launch that is requested now will test."""
     before = run.ends.judgement
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     stake = None
@@ -145,8 +145,8 @@ def with_acceptance(judgement: Judgement, rule: str) -> Judgement:
 def with_progress_gained(run: Run, data: CheckpointValidated) -> tuple[Restart, ...]:
     """Return the restarts, with the newest one updated by a newly validated checkpoint.
 
-    Only a checkpoint that the restarted instance itself wrote is progress. A late one of its
-    predecessor has a time before the launch, or was seen before it without metadata.
+    Only a checkpoint written by the restarted instance is progress. A late checkpoint of the
+    previous instance was written, or seen without metadata, before the launch.
     """
     newest = run.ends.restarts[-1] if run.ends.restarts else None
     if newest is None or newest.instance != data.instance:

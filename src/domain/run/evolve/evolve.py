@@ -1,6 +1,6 @@
 """Folds a run's events into its state.
 
-Nothing is refused here: it has happened.
+The folds refuse nothing, because the events have happened.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +93,7 @@ _FITS: Mapping[type[Fact], tuple[type[Phase], ...]] = MappingProxyType(
         FixPushed: (Interrupted,),
     }
 )
-"""The phases in which each phase-changing event can happen; so terminal facts occur once."""
+"""The phases in which each phase-changing event can happen. So a terminal event occurs once."""
 
 
 _BORN = tuple(phase for phase in PHASES if phase is not Unborn)
@@ -107,7 +107,7 @@ def _is_of_a_run(data: Fact) -> TypeGuard[RunEvent]:
 def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
     """Apply one recorded event.
 
-    An event that does not fit makes the run `Unreadable` from there on; this never raises.
+    An impossible event makes the run `Unreadable`. The function never raises.
     """
     if isinstance(run, Unreadable):
         return run
@@ -131,8 +131,8 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
         watch = _counted(after.watch, data, event.version, again=again)
         if after is run:
             return copied(run, version=event.version, since=since, watch=watch)
-        # No other code has this copy yet, so it is completed in place: a second copy would double
-        # the cost of folding.
+        # No other code has this copy yet, so it is changed in place. A second copy would double the
+        # cost of folding.
         object.__setattr__(after, "version", event.version)
         object.__setattr__(after, "since", since)
         object.__setattr__(after, "watch", watch)
@@ -149,10 +149,10 @@ def _counted(watch: WatchState, data: RunEvent, version: int, *, again: bool) ->
 
 
 def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | Unreadable:
-    """Apply consecutive checks, with the result of one by one, but faster.
+    """Apply consecutive checks. The result is the same as one by one, but faster.
 
-    A long history is mostly checks. Of hundreds in a row most leave nothing in the state that the
-    last does not also leave.
+    A long history is mostly checks. Most of them leave nothing in the state that the last check
+    does not replace.
 
     Args:
         run: The run before the first.
@@ -238,7 +238,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             return run
         case StopRequested():
             permits = with_used(run.permits, data.consent)
-            # The end is checked for at once, not at the next cadence, though the watch has ended.
+            # The end is checked immediately, although the watch has ended.
             live = isinstance(run.phase, Stabilizing | Running)
             watch = replace(run.watch, next_due=at) if live else run.watch
             lost = UNACCOUNTED in run.health.findings

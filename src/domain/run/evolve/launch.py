@@ -43,7 +43,7 @@ LAUNCH_FITS: Mapping[type[Fact], tuple[type[Phase], ...]] = MappingProxyType(
     {
         RunDrafted: (Unborn,),
         ContractAmended: (Draft, Cleared),
-        # While it lives or is interrupted, what is approved is a rollback or a relaunch.
+        # For a live or interrupted instance, a rollback or a relaunch is approved.
         LaunchApproved: (Draft, Cleared, Stabilizing, Running, Interrupted),
         LaunchRequested: (Draft, Cleared, Interrupted),
         InstanceLaunched: (Launching,),
@@ -58,14 +58,15 @@ def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:
     """Apply one event of a contract or of an instance.
 
     Raises:
-        Misfit: It names an instance other than the newest, or the launch was not cleared.
+        InvalidTransition: It names an instance other than the newest, or the launch was not
+            cleared.
     """
     at = event.at
     match data:
         case RunDrafted():
             return replace(run, phase=Draft(), contract=data.contract)
         case ContractAmended():
-            # Clearances and waivers were given for another text of the contract.
+            # Approvals and waivers were given for another text of the contract.
             void = tuple(replace(waiver, revoked=True) for waiver in run.permits.waivers)
             return replace(
                 run,

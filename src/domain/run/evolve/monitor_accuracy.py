@@ -28,7 +28,7 @@ def counted(
         accuracy: The counts before the event.
         fact: The event.
         version: Its place in the run's history.
-        again: It is the same failure as the previous one, without progress past it.
+        again: Whether it is the same failure as the previous one, without progress past it.
     """
     if isinstance(fact, CheckRecorded):
         return accuracy  # The most frequent event matches no case.

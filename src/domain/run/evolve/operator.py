@@ -1,6 +1,6 @@
 """Folds handovers, planned acts and operator acts into a run.
 
-Nothing is refused here.
+The folds refuse nothing, because the events have happened.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ from watchkeeper.domain.run.watch import HandoverEvent, WatchEnded, WatchHandedO
 from watchkeeper.domain.values.earlier import RejectedLineage
 
 Operated = HandoverEvent | PlannedActEvent | OperatorEvent | MilestoneEvent
-"""What a person does with a run, and with its watch."""
+"""The events of operator acts and of handovers."""
 
 OPERATOR_FITS: Mapping[type[Fact], tuple[type[Phase], ...]] = MappingProxyType(
     {
@@ -70,7 +70,7 @@ def evolve_operator(run: Run, data: Operated, event: Event) -> Run:
             waits = replace(run, permits=used, operator=replace(state, requested=data))
             if isinstance(data, RollbackApproved):
                 waits = replace(waits, operator=replace(state, requested=data, rollback=None))
-            # The end, or the store's listing, is checked for at once, not at the next cadence.
+            # The next check comes immediately, to see the end or the store's listing.
             watch = replace(run.watch, next_due=event.at)
             if isinstance(run.phase, Interrupted):
                 waits = replace(waits, phase=replace(run.phase, decision=None))
@@ -102,7 +102,7 @@ def evolve_operator(run: Run, data: Operated, event: Event) -> Run:
 
 
 def with_rejection(state: OperatorState, data: CheckpointRejected) -> OperatorState:
-    """Remember which version of a path is rejected: all of them if the event names no time."""
+    """Remember which version of a path is rejected. Without a time all versions are."""
     known = {path: at for path, at in state.rejected_at.items() if path != data.path}
     if data.written_at is not None:
         known[data.path] = data.written_at

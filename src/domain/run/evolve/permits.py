@@ -31,7 +31,7 @@ def permitted(run: Run, data: PermitEvent, event: Event) -> Run:
     """Apply one event of a permission.
 
     Raises:
-        Misfit: It names something that does not exist, or is used up.
+        InvalidTransition: It names something that does not exist or is used up.
     """
     by, at = event.envelope.actor.principal, event.at
     match data:
@@ -119,7 +119,7 @@ def _used(run: Run, data: ConsentUsed) -> Run:
 
 
 def with_used(permits: PermitsState, name: str) -> PermitsState:
-    """Return permits in which a consent, if it is known, is used up."""
+    """Return permits in which a known consent is used up."""
     consents = (replace(one, used=True) if one.name == name else one for one in permits.consents)
     return replace(permits, consents=tuple(consents))
 
@@ -142,6 +142,6 @@ def _attempted(run: Run, data: AttemptRefused, at: datetime) -> Run:
         since = at - ATTEMPT_AGAIN
     except OverflowError as error:
         raise InvalidTransition(f"{at.isoformat()} is at the start of the calendar") from error
-    # Older attempts limit nothing any more.
+    # Older attempts no longer limit anything.
     kept = {known: then for known, then in run.permits.refused_attempts.items() if then > since}
     return replace(run, permits=replace(run.permits, refused_attempts={**kept, key: at}))

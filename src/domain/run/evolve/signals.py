@@ -10,7 +10,7 @@ from watchkeeper.domain.values.observation.signals import URGENT, SignalKind, ab
 
 
 def received(run: Run, data: HeardEvent, at: datetime) -> Run:
-    """Fold a signal in.
+    """Fold a signal into the run.
 
     Args:
         run: The run.

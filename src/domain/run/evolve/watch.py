@@ -1,4 +1,4 @@
-"""Folds what a watch saw, and who held it, into a run's state."""
+"""Folds checks and holders of the watch into a run's state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ from watchkeeper.domain.values.observation.sources import TrainingPhase
 from watchkeeper.domain.values.replacing import copied
 
 Watched = WatchEvent | FindingEvent | CheckpointEvent
-"""What a check shows, and who holds the watch."""
+"""The events of checks and of the watch's holder."""
 
 
 class SeenCheck(NamedTuple):
@@ -67,7 +67,7 @@ def evolve_watch(run: Run, data: Watched, event: Event) -> Run:
     """Apply one event of a watch.
 
     Raises:
-        Misfit: It names an instance other than the newest, or its token was used before.
+        InvalidTransition: It names an instance other than the newest, or its token was used before.
     """
     match data:
         case CheckRecorded():
@@ -182,7 +182,8 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
     """Apply consecutive checks; at least one.
 
     Raises:
-        Misfit: A check is of an instance other than the newest, or a check between them is missing.
+        InvalidTransition: A check is of an instance other than the newest, or a check between them
+            is missing.
     """
     instance = last_instance_or_invalid(run)
     name, plan = instance.plan.instance, instance.plan
@@ -199,7 +200,7 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
         trained = _trained_since(trained, data, at)
         if shown is not None:
             progress = shown
-            # Of two readings of one step, the closer one counts.
+            # Of two readings of one step, the more precise one counts.
             closer = shown.step == best and shown.uncertainty < slack
             if best is None or shown.step > best or closer:
                 best, slack = shown.step, shown.uncertainty

@@ -1,6 +1,6 @@
 """The results of a run's effects: pushes, tags, submits and stops.
 
-They are folded from `effects/<run>`.
+The state is folded from the stream `effects/<run>`.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ EFFECTS = ("submit", "stop", "relaunch", "seal", "logbook", "tag", "milestone")
 """Every effect that can fail and is retried, by name."""
 
 Trouble = EffectFailed | EffectUnknown | EffectRejected
-"""Why an effect did not get through: nothing was sent, no answer came, or the answer was no."""
+"""Events of an effect without success: not sent, no answer, or refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +37,18 @@ class Effects:
     """The newest result of each effect.
 
     Attributes:
-        pushed: The newest logbook that the remote holds; `None` before the first.
+        pushed: The newest logbook on the remote; `None` before the first.
         tag: The seal tag, once the remote holds it.
-        milestones: Commits that the tags of milestones name, once the remote holds them.
+        milestones: The commit of each milestone tag on the remote.
         late_signals: How many signals came after the run was over.
-        heard: How many of them each source had recorded in its newest minute.
-        failing: Effects that did not get through yet, by name.
-        attempted: Effects that were tried and have no result yet, by name. Either a process still
-            works on it, or the process died and the result is unknown.
+        heard: How many late signals each source had recorded in its newest minute.
+        failing: Effects that failed and did not succeed since, by name.
+        attempted: Attempted effects without a result, by name. A process is working on it, or died,
+            and then the result is unknown.
         since: Since when an effect has been tried or failing, by name.
-        confirmed: Key of the newest effect that the other side confirmed, by name; pushes and tags
-            have events of their own.
-        closed: Why a human gave an effect up, by name: it is not retried.
+        confirmed: The key of the newest confirmed effect, by name. Pushes and tags have their own
+            events.
+        closed: Why a human gave an effect up, by name. It is not retried.
         pushed_at: When the newest logbook was recorded as pushed.
     """
 

@@ -1,9 +1,9 @@
 """The outbox: the effects that the record requests, and their progress.
 
-There is no outbox table. The run's events say what is requested, and `effects/<run>` says how far
-it has come. So the outbox cannot disagree with the record, and no crash can lose a line of it.
-Every effect has a key that the other side can be asked about. An effect that was tried without an
-answer is never simply retried.
+There is no outbox table. The run's events define the requests, and `effects/<run>` holds their
+progress. So the outbox always agrees with the record, and a crash loses nothing. Every effect has a
+key for queries to the other system. An attempt without an answer is followed by a query, never by a
+blind retry.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ from watchkeeper.domain.values.contract.contract import Contract, logbook_path_o
 
 BACKOFF_FIRST = timedelta(seconds=2)
 BACKOFF_LONGEST = timedelta(minutes=10)
-"""Longest waits between retries of a failed effect: they double from the first to the longest."""
+"""Upper limits of the waits between retries. They double from the first to the longest."""
 
 BACKOFF_LEAST = timedelta(milliseconds=500)
 """No wait is shorter, whatever the random number."""
@@ -55,7 +55,7 @@ _DOUBLINGS_MAX = 20
 
 
 class EffectState(StrEnum):
-    """How far an effect has come. What is confirmed is requested no longer.
+    """The progress of an effect that is not confirmed.
 
     `attempted_try` follows from the record alone. For a process that does not perform the attempt
     itself it means no more than `unknown`.
@@ -73,11 +73,11 @@ class Effect:
 
     Attributes:
         run: The run's slug.
-        act: What it is.
-        key: What the other side can be asked about; the same whenever it is asked.
-        target: Its serial queue: one effect of a queue is tried at a time.
-        at_once: Something waits for it, so it is not delayed for batching.
-        state: How far it has come.
+        act: The act.
+        key: The key for queries to the other system. It never changes.
+        target: Its serial queue. One effect of a queue is attempted at a time.
+        at_once: Whether something waits for it, so that it is not delayed for batching.
+        state: Its progress.
     """
 
     run: str
@@ -112,7 +112,7 @@ def requested(run: Run, effects: Effects) -> tuple[Effect, ...]:
 
 
 def due(wanted: Iterable[Effect], effects: Effects, now: datetime) -> tuple[Effect, ...]:
-    """Return those of a run's effects whose next try is due."""
+    """Return the effects of a run whose next attempt is due."""
     return tuple(effect for effect in wanted if not waits(effects, effect.act, now))
 
 
@@ -130,7 +130,7 @@ def state_of(effects: Effects, effect: str) -> EffectState:
 
 
 def key_of(run: Run, effects: Effects, act: Act) -> str:
-    """Return the key of an effect of a run: what the other side can be asked about."""
+    """Return the key of an effect, for queries to the other system."""
     contract = contract_of(run)
     match act:
         case Act.SUBMIT | Act.STOP if run.instances:
@@ -166,7 +166,7 @@ def target_of(contract: Contract, act: Act) -> str:
 
 
 def _is_waited_for(run: Run, effects: Effects) -> bool:
-    """Return whether a tag or launch waits for the logbook, or batching has no use.
+    """Return whether a tag or launch waits for the logbook, or batching is useless.
 
     The logbook of a launch is pushed at once, from its decision to its first check.
     """
@@ -208,8 +208,8 @@ def commit_now(
         now: The time.
         every: A branch gets at most one commit in this time, unless somebody waits for one.
     """
-    # An error of one run's file does not affect the others. A silent remote is silent for all of
-    # them, so they wait for it together.
+    # An error of one run's file does not affect the others. All of them wait for a remote that
+    # gives no answer.
     asked = [one for one in waiting if not _holds(one, now)]
     if any(_is_silent(one, now) for one in asked):
         return ()
@@ -225,7 +225,7 @@ def _trouble(one: Waiting, now: datetime) -> Trouble | None:
 
 
 def _holds(one: Waiting, now: datetime) -> bool:
-    """Return whether a run's own trouble holds it back: its file, or an error of ours."""
+    """Return whether an error of this run alone delays it, such as a foreign file."""
     failed = _trouble(one, now)
     return failed is not None and (isinstance(failed, EffectRejected) or not failed.target)
 
@@ -257,7 +257,7 @@ def wait_before(attempt: int, draw: float, retry_after: timedelta | None = None)
     Args:
         attempt: How many times in a row it failed, from 1.
         draw: A random number from 0 to 1; recorded times hold its result.
-        retry_after: What the other side asked for; never undercut.
+        retry_after: The wait that the other system asked for. The result is never shorter.
     """
     doublings = min(attempt - 1, _DOUBLINGS_MAX)
     longest = min(BACKOFF_FIRST * (1 << doublings), BACKOFF_LONGEST)
@@ -275,7 +275,7 @@ def failed_try(
         act: Which effect.
         reason: Why.
         retry_at: When it is retried.
-        target: Its serial queue; empty if the other side is not part of the trouble.
+        target: Its serial queue; empty if the other system was not involved.
     """
     tries, tried = _tries(effects, act) + 1, effects.attempted.get(act)
     if tried is not None:
@@ -295,7 +295,7 @@ def failed_try(
 def rejected_try(
     effects: Effects, act: str, reason: str, retry_at: datetime, *, target: str, final: bool = False
 ) -> EffectRejected:
-    """Return the event of a definite no."""
+    """Return the event of a definite refusal."""
     tried = effects.attempted.get(act)
     return EffectRejected(
         effect=act,
@@ -316,8 +316,8 @@ def next_attempt(effects: Mapping[str, Effects], act: str) -> int:
 def dropped_effects(run: Run, effects: Effects) -> list[EffectRecovered]:
     """Return the end events of recorded effects that nothing requests any more.
 
-    This happens if a job ends by itself before its stop, or if a run was given up. In the second
-    case the human's reason closes its logbook.
+    This happens if a job ends before its stop, or if a run was given up. In the second case the
+    human's reason closes the logbook push.
     """
     wanted = {act.value for act in wanted_acts(run, effects)}
     open_ones = {*effects.failing, *effects.attempted}

@@ -1,6 +1,6 @@
-"""What to do next for a run.
+"""Derives from the record which acts are due for a run.
 
-A policy asks, `decide` rules, an adapter acts.
+The policy requests an act, `decide` accepts it, and an adapter carries it out.
 """
 
 from datetime import datetime
@@ -24,7 +24,7 @@ from watchkeeper.domain.values.contract.contract import seals_itself
 
 
 class Act(StrEnum):
-    """One thing to do. The names of effects that can fail are those of `effects.EFFECTS`."""
+    """One act. Acts that can fail have the names in `effects.EFFECTS`."""
 
     SUBMIT = "submit"
     STOP = "stop"
@@ -38,7 +38,7 @@ class Act(StrEnum):
 
 
 OUTBOUND = (Act.SUBMIT, Act.STOP, Act.LOGBOOK, Act.TAG, Act.MILESTONE)
-"""Acts that change something outside. The other acts only read there, and record."""
+"""Acts that change something outside. The other acts only read and record."""
 
 JOB_ACTS = frozenset({Act.SUBMIT, Act.STOP, Act.CHECK, Act.RELAUNCH, Act.VERIFY})
 """Acts on a job, one after another; the other acts concern git."""
@@ -48,8 +48,8 @@ def due_acts(run: Run, effects: Effects, now: datetime) -> list[Act]:
     """Return what is due for a run, in the order in which it should be done.
 
     Args:
-        run: The run as recorded. What is due is derived from it, so it survives any crash.
-        effects: The results of its effects; a failed one waits for its retry.
+        run: The run as recorded. Due acts are derived from it, so they survive any crash.
+        effects: The results of its effects. A failed effect waits for its retry.
         now: The time.
     """
     return [act for act in wanted_acts(run, effects, now) if not waits(effects, act, now)]
@@ -131,9 +131,9 @@ def _is_given_up(run: Run, effects: Effects) -> bool:
 
 
 def is_public(run: Run) -> bool:
-    """Return whether its logbook may be pushed: only after a human's approval or waiver.
+    """Return whether a run's logbook may be pushed: only after an approval or waiver.
 
-    An amendment of the contract voids both.
+    An amended contract voids both.
     """
     approved = any(not one.revoked for one in run.permits.approvals)
     waived = any(one.rule == "L11" and not one.revoked for one in run.permits.waivers)
