@@ -9,8 +9,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 class Value(BaseModel):
     """A frozen value: unknown fields are refused, NaN and infinities travel as strings.
 
-    A validator is built when it is first used. So a command pays only for the values that it reads,
-    and a default is made by `model_construct`, which needs no validator.
+    Validators are built at their first use, so that a command builds only those it needs. Defaults
+    use `model_construct`, which needs no validator.
     """
 
     model_config = ConfigDict(
@@ -26,11 +26,11 @@ Step = Annotated[int, Field(ge=0)]
 
 
 ForeignText = Annotated[str, "foreign"]
-"""Text of another program or a person. Only `reading` looks into it; a rule may quote it."""
+"""Text of another program or a person. Only `domain.reading` parses it; rules may quote it."""
 
 
 class SourceState(StrEnum):
-    """How much a source's answer is worth."""
+    """How current a source's answer is."""
 
     FRESH = "fresh"
     STALE = "stale"
@@ -38,18 +38,18 @@ class SourceState(StrEnum):
 
 
 BUFFERED = "buffered"
-"""The first words of the reason of a source that buffers until the run ends, by design."""
+"""The first words of the reason if a source buffers its data until the run ends."""
 
 
 class Reading(Value):
-    """What one source said about itself at one check.
+    """The state of one source's answer at a check.
 
     Attributes:
         source: `orchestrator`, `logs`, `tracker`, `checkpoints`, `history`, `attempts`, `cluster`,
             `telemetry` or `hosts`.
         state: Fresh, stale or unavailable.
-        clock: The newest time that the source itself gives, when it gives one.
-        reason: Why it is stale or unavailable; of a fresh one what of it could not be read.
+        clock: The newest time in the source's answer; null if it has no time.
+        reason: Why it is stale or unavailable, or which part of a fresh answer was unreadable.
     """
 
     source: str
@@ -59,10 +59,10 @@ class Reading(Value):
 
 
 class JobState(StrEnum):
-    """An orchestrator's word on one job.
+    """The state of one job, as the orchestrator reports it.
 
-    `not_found` is a definite answer of a reachable orchestrator. `unknown` means that it was
-    reached and cannot tell; it is never read as ended.
+    `not_found` is a definite answer. `unknown` means that the orchestrator answered but does not
+    know. It never counts as ended.
     """
 
     NOT_FOUND = "not_found"
@@ -82,24 +82,24 @@ LIVE = frozenset({JobState.PENDING, JobState.RUNNING})
 """The states of a job that waits or runs."""
 
 UNACCOUNTABLE = frozenset({JobState.NOT_FOUND, JobState.UNKNOWN})
-"""The states in which the orchestrator does not know the fate of a job. They prove no end."""
+"""The states in which the orchestrator does not know a job's fate. They do not prove an end."""
 
 
 class JobFacts(Value):
-    """What an orchestrator says about one submission.
+    """The orchestrator's facts about one submission.
 
     Attributes:
         submission_id: The id fixed before the submit.
-        state: The orchestrator's word on it.
+        state: The orchestrator's state of the job.
         started_at: When the job began, by the orchestrator's clock.
         ended_at: When it ended, by the orchestrator's clock.
-        exit_code: The entrypoint's exit code, 0 to 255; none when a signal ended it.
+        exit_code: The entrypoint's exit code, 0 to 255; null if a signal ended it.
         signal: The number of the signal that ended it. A shell's 128 + n is read as signal n.
         error_type: The orchestrator's own class of the end, such as `JOB_SUPERVISOR_ACTOR_DIED`.
-        message: The orchestrator's own sentence, at most 2,000 characters.
-        attempts_failed: Attempts that the orchestrator itself saw fail inside this job.
-        attempts_left: Retries that the orchestrator still has; none when it has no such notion.
-        metadata: What the submit carried, such as the run's slug.
+        message: The orchestrator's message, at most 2,000 characters.
+        attempts_failed: Failed attempts inside this job, as the orchestrator counts them.
+        attempts_left: The orchestrator's remaining retries; null if it has no retries.
+        metadata: The metadata of the submit, such as the run's slug.
     """
 
     submission_id: str
@@ -116,20 +116,19 @@ class JobFacts(Value):
 
 
 class TrackerFacts(Value):
-    """What the experiment tracker says about the run.
+    """The experiment tracker's facts about the run.
 
     Attributes:
-        tracker_id: The id found there.
-        display_name: The name found there.
-        state: `running`, `finished`, `failed`, `crashed`, `killed` or `unknown`, in the tracker's
-            own opinion. `crashed` only means that it has not heard from the run for a while.
-        step: The newest step logged; none when nothing was logged yet.
+        tracker_id: The run's id in the tracker.
+        display_name: The run's display name in the tracker.
+        state: `running`, `finished`, `failed`, `crashed`, `killed` or `unknown`, as the tracker
+            reports it. `crashed` only means that the tracker received nothing for a while.
+        step: The newest logged step; null if nothing was logged yet.
         heartbeat_at: The newest time that the tracker gives.
         metrics: The newest value by metric name; at most 64.
-        url: Where people look at it.
+        url: The link for people.
         twins: Ids of other runs there that are running under the same display name; at most 4.
-        final_step: The last step by the configuration that the tracker holds; none where it says
-            none.
+        final_step: The final step in the tracker's copy of the configuration; null if unknown.
     """
 
     tracker_id: str
@@ -157,12 +156,12 @@ class CheckpointFacts(Value):
     Attributes:
         step: The number in the folder's name `step-N`.
         path: Its URL, without a trailing slash.
-        complete: `metadata.json` is present and could be read.
+        complete: Whether `metadata.json` exists and is readable.
         kind: By `is_temporary` in the metadata; unknown while incomplete.
         metadata_step: The step that the metadata names.
         written_at: When the metadata was written, by the store's clock.
-        size_bytes: Its size, where the store was asked for it.
-        reason: Why it is not complete; empty when it is.
+        size_bytes: Its size; null if the size was not queried.
+        reason: Why it is not complete; empty if it is complete.
     """
 
     step: Step
@@ -178,11 +177,11 @@ class CheckpointFacts(Value):
 class CheckpointListing(Value):
     """The checkpoints below one root, in numeric step order, newest last.
 
-    An empty list is only ever the answer of a store that was reached and has nothing there.
+    An empty list means that the store answered and has no checkpoints there.
 
     Attributes:
         root: The folder that was listed.
-        checkpoints: What lies directly below it.
+        checkpoints: The checkpoints directly below it.
     """
 
     root: str
@@ -190,11 +189,11 @@ class CheckpointListing(Value):
 
 
 class Carried(Value):
-    """What an adopted job had besides its command and variables; each relaunch repeats it.
+    """Other settings of an adopted job, which each relaunch repeats.
 
     Attributes:
-        runtime_env: Its runtime environment on Ray as JSON, without variables; empty for none.
-        resources: What it reserves, by Ray's names.
+        runtime_env: Its Ray runtime environment as JSON, without variables; empty without one.
+        resources: Its reserved resources, by Ray's names.
         metadata: Its metadata.
     """
 
@@ -207,13 +206,14 @@ class JobSpec(Value):
     """One job to submit, complete except for secret values.
 
     Attributes:
-        submission_id: Fixed before the submit; the orchestrator refuses a second one.
+        submission_id: The id fixed before the submit. The orchestrator refuses a second job with
+            it.
         command: The exact argument vector.
         env: Plain environment variables; secrets are never among them.
         env_from: Names of variables that are read from our own environment at submit.
         working_dir: Folder that the job starts in; empty for the orchestrator's default.
-        metadata: Carried with the job and returned by it: run, instance.
-        carried: What the adopted job had besides; none where nothing was adopted.
+        metadata: Metadata of the submit: run and instance.
+        carried: Other settings of the adopted job; null if no job was adopted.
     """
 
     submission_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
@@ -226,5 +226,5 @@ class JobSpec(Value):
 
 
 def is_buffered(reading: Reading) -> bool:
-    """Return whether a source is silent because it buffers, which is no trouble."""
+    """Return whether a source is only silent because it buffers its data."""
     return reading.state is SourceState.UNAVAILABLE and reading.reason.startswith(BUFFERED)

@@ -12,7 +12,7 @@ from watchkeeper.domain.values.basic import ForeignText, Value
 
 
 class Outlook(StrEnum):
-    """Whether trying again makes sense; a claim apart from the cause."""
+    """Whether a retry makes sense. This claim is separate from the cause."""
 
     RETRY = "retry"
     RETRY_ONCE = "retry_once"
@@ -30,7 +30,7 @@ OUTLOOK_SAYS = {
 
 
 class Hypothesis(StrEnum):
-    """What may be behind a failure, to be ruled in or out by what a relaunch shows."""
+    """A possible reason of a failure, which the result of a relaunch may rule out."""
 
     NODE = "node"
     ALLOCATION = "allocation"
@@ -49,8 +49,7 @@ _RECORD_WRONG = frozenset({"H2", "H17"})
 """Findings that the record has a wrong identity, or a doubtful lineage."""
 
 _OF_LINES = frozenset({"startup_forbidden", "startup_missing"})
-"""Those of them that rest on the wording of printed lines, which proves nothing about the
-record."""
+"""Those findings about numbers that rely on the wording of printed lines."""
 
 
 def is_record_wrong(rule: str, kind: str) -> bool:
@@ -64,16 +63,16 @@ def is_lasting(rule: str, kind: str) -> bool:
 
 
 WRONG_NUMBERS = "wrong numbers"
-"""The name of such a finding if it blocks a seal."""
+"""The name of a finding about wrong numbers if it blocks a seal."""
 
 IDENTITY, LINEAGE = "identity", "lineage"
 """The names of findings about the record if they block a seal."""
 
 FOUND_LACKS = tuple(f"{name}: " for name in (WRONG_NUMBERS, IDENTITY, LINEAGE))
-"""The first words of seal problems that have a finding of their own; H11 leaves them out."""
+"""The first words of seal problems that have their own finding. H11 leaves them out."""
 
 UNKNOWN = frozenset({"unknown", "benign"})
-"""Causes that prove nothing: `benign` only says that no line named a failure."""
+"""Causes that prove nothing. `benign` only means that no line named a failure."""
 
 _NODE, _ALLOCATION, _FABRIC = Hypothesis.NODE, Hypothesis.ALLOCATION, Hypothesis.FABRIC
 _CODE, _DATA = Hypothesis.CODE, Hypothesis.DATA
@@ -120,7 +119,7 @@ CAUSES: Mapping[str, Cause] = MappingProxyType(
 """Every known class of failure."""
 
 INFRASTRUCTURE = frozenset(name for name, cause in CAUSES.items() if cause.outlook is Outlook.RETRY)
-"""Causes outside of the run itself: a retry is the answer."""
+"""Causes outside of the run, for which a retry makes sense."""
 
 
 def cause_of(name: str) -> Cause:
@@ -129,32 +128,32 @@ def cause_of(name: str) -> Cause:
 
 
 def cautious(name: str, stated: Outlook) -> Outlook:
-    """Return the deciding outlook: the claimed one, never bolder than the cause allows.
+    """Return the outlook to use: the claimed one, but never bolder than the cause allows.
 
-    A signature may know whether its kind of a known failure passes. An unknown failure is retried
-    once at most, on exit facts. Wrong numbers and a stop are never retried.
+    An unknown failure is retried once at most, because of exit facts. Wrong numbers and a stop are
+    never retried.
     """
     if cause_of(name).outlook is Outlook.NEVER:
         return Outlook.NEVER
     proven = name in CAUSES and name not in UNKNOWN
-    # A claim that the failure surely passes has to name a cause.
+    # A claim that a retry surely works has to name a cause.
     return Outlook.ASK if stated is Outlook.RETRY and not proven else stated
 
 
 CLAIMS_MAX = 8
-"""Claims kept in a check: the most important ones."""
+"""How many of the most important claims a check keeps."""
 
 
 class CauseClaim(Value):
-    """What one line of a log, or one fact about an end, says about the cause.
+    """A claim of one log line, or of one fact about an end, about the cause.
 
     Attributes:
         label: A class of failure, such as `hbm_oom`.
         signature: The signature that matched, or the fact.
-        outlook: Whether trying again makes sense, by this claim alone.
-        confidence: 0 to 1: how far the line settles the cause.
-        line: What it rests on, scrubbed, at most 300 characters.
-        task: The task or rank that printed it; empty where nobody tells.
+        outlook: Whether a retry makes sense, by this claim alone.
+        confidence: How surely the line proves the cause, 0 to 1.
+        line: The line or fact, scrubbed, at most 300 characters.
+        task: The task or rank that printed it; empty if unknown.
     """
 
     label: str

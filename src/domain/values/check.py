@@ -1,4 +1,4 @@
-"""What a check judged: health, progress, the first lines."""
+"""The parts of a check: health, progress and start-up facts."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -29,7 +29,7 @@ from watchkeeper.domain.values.text_evidence import Raised, TrackerLink
 
 
 class Health(StrEnum):
-    """A check's verdict on the run; a silent watch never changes it."""
+    """A check's verdict on the run. Missing checks never change it."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -38,13 +38,13 @@ class Health(StrEnum):
 
 
 class Progress(Value):
-    """How far training is, as far as known.
+    """The known progress of training.
 
     Attributes:
         step: The newest step by any source.
-        uncertainty: Steps either way; rounded progress bars carry some.
+        uncertainty: The error of the step in both directions, for rounded progress bars.
         source: `tracker` or `logs`.
-        doubt: What another source shows that was not believed; empty for nothing.
+        doubt: A contradicting value of another source that was not used; else empty.
     """
 
     step: Step
@@ -54,17 +54,17 @@ class Progress(Value):
 
 
 class Startup(Value):
-    """What the job's first lines said.
+    """The start-up facts in the job's first lines.
 
     Attributes:
-        resumed_step: The step it says it resumed from.
-        scratch: It says that it started from scratch.
-        forbidden: Lines seen that show a text of `policy.lines_forbidden`: at most 4.
+        resumed_step: The step from which the job says that it resumed.
+        scratch: Whether the job says that it started from scratch.
+        forbidden: Lines with a text of `policy.lines_forbidden`, at most 4.
         expected: Texts of `policy.lines_expected` that were seen so far.
-        whole: All that the job printed was read at this check, so what was not seen is not there.
-            Only said where the contract names texts.
-        checkpoint: The checkpoint that it says it loads; empty while it named none.
-        output_path: Where it says that it writes; empty while it named no place.
+        whole: Whether the whole output was read, so that a missing text is proven. Only set if the
+            contract names texts.
+        checkpoint: The checkpoint that the job says it loads; empty if unknown.
+        output_path: The output path that the job names; empty if unknown.
     """
 
     resumed_step: Step | None = None
@@ -77,14 +77,14 @@ class Startup(Value):
 
 
 class Severity(StrEnum):
-    """How loudly a finding asks for someone."""
+    """How urgently a finding needs a person."""
 
     NOTIFY = "notify"
     ALERT = "alert"
 
 
 class Check(Value):
-    """One observation, judged: every number that the rules read, as `CheckRecorded` records it."""
+    """One judged observation, with every number that the rules read."""
 
     instance: str
     token: PositiveInt
@@ -125,7 +125,7 @@ class Check(Value):
 
 
 def render_progress(step: int, uncertainty: int, maximum: int | None) -> str:
-    """Render progress as people report it, such as `~4600/5155` or `~4600/unknown`.
+    """Format progress for people, such as `~4600/5155` or `~4600/unknown`.
 
     Args:
         step: The newest step known.
@@ -134,7 +134,7 @@ def render_progress(step: int, uncertainty: int, maximum: int | None) -> str:
     """
     if maximum is None:
         return f"~{step}/unknown"
-    # Rounding may carry a step past the end: 1,499 shows as 1.50k. That is no overrun.
+    # Rounding may show a step past the end: 1,499 appears as 1.50k. That is no overrun.
     if step - uncertainty <= maximum < step:
         return f"~{maximum}/{maximum}"
     return f"~{step}/{maximum}"

@@ -13,13 +13,13 @@ class CloudEvent:
         id: The event's own id.
         source: `//watchkeeper/<deployment>`.
         type: `dev.watchkeeper.<aggregate>.<fact>.v<n>`.
-        topic: The same as the ledger calls it, such as `run.check_recorded.1`.
-        subject: `runs/<run>/<seq>`; `<stream>/<seq>` for what is no run's own history.
-        time: When it was true outside, ISO 8601; empty where the bytes do not say.
-        partitionkey: The run's slug; the stream's name for what belongs to no run.
-        run: The run's slug; empty for what belongs to no run.
-        position: Its place in the whole ledger, from 1: a subscriber resumes behind it.
-        data: The stored bytes, as they are hashed: the envelope with the event in it.
+        topic: The ledger's topic, such as `run.check_recorded.1`.
+        subject: `runs/<run>/<seq>`, or `<stream>/<seq>` for other streams.
+        time: When it happened outside, ISO 8601; empty if unknown.
+        partitionkey: The run's slug, or the stream's name without a run.
+        run: The run's slug; empty without a run.
+        position: Its place in the whole ledger, from 1. A subscriber resumes after it.
+        data: The stored bytes: the envelope with the event.
         is_json: Whether the bytes are a JSON object, as every event's are.
     """
 
@@ -37,6 +37,6 @@ class CloudEvent:
 
     @property
     def envelope(self) -> dict[str, Any]:
-        """The stored envelope, read: who, when, why, and the event itself under `data`."""
+        """The parsed envelope: who, when, why, and the event itself under `data`."""
         found: dict[str, Any] = json.loads(self.data)
         return found

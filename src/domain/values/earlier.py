@@ -1,4 +1,4 @@
-"""What a reader of logs and metrics may know of a run's earlier checks."""
+"""The facts of a run's earlier checks for readers of logs and metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class PastCheck(NamedTuple):
         at: When it was made.
         version: Its place in the run's events.
         instance: The instance that was looked at.
-        listed: The checkpoints' store answered.
+        listed: Whether the checkpoint store answered.
         incomplete: Paths of the checkpoints without their metadata.
         left: Complete checkpoints, and the one that was being written.
         new_steps: Steps of complete checkpoints that were seen for the first time.
-        capacity: What the job waited for or had.
+        capacity: The capacity that the job waited for or had.
         step: The step shown.
         metrics: The newest values by name.
         source: See `Measured`; empty if nothing was measured.
@@ -33,8 +33,8 @@ class PastCheck(NamedTuple):
         measured: All measurements, kept only for the newest check and the newest with measurements.
         levels: By their field in `Measured`: those that no later check measured again.
         pace: The pace, where it has a baseline and no later check measured it again.
-        lost: The orchestrator answered and could not account for the job.
-        tracked: The tracker answered.
+        lost: Whether the orchestrator answered but did not know the job.
+        tracked: Whether the tracker answered.
         clocks: The newest times that the tracker and the checkpoints' store gave.
     """
 
@@ -63,8 +63,9 @@ class LossAt(NamedTuple):
     """A loss that was logged at a step. A tuple, since a history has hundreds.
 
     Attributes:
-        stretch: Which stretch of training logged it: the instance, and how often it stepped back.
-        slack: What rounding may have taken from it.
+        stretch: The stretch of training that logged it: the instance, and how often it stepped
+            back.
+        slack: The rounding error of the loss.
     """
 
     step: int
@@ -79,7 +80,7 @@ class RejectedLineage:
 
     Attributes:
         through: The last instance that wrote it.
-        at: When it was rejected: what is written later belongs to another lineage.
+        at: When it was rejected. Later checkpoints belong to another lineage.
     """
 
     above_step: int
@@ -95,7 +96,7 @@ class Earlier:
     Attributes:
         contract: The run's contract as it holds now.
         instances: All instances, oldest first.
-        checks: What is remembered of the newest checks, oldest first.
+        checks: The remembered checks, oldest first.
         last: The newest check; `None` before the first.
         last_at: When that check was made.
         open_rules: Rules of the findings that are open, such as `H4`.

@@ -53,7 +53,7 @@ def describe_end(job: JobFacts) -> str:
 
 
 def signal_name(number: int) -> str:
-    """Return a signal's name, such as SIGKILL; a number without a name stays one.
+    """Return a signal's name, such as SIGKILL; an unnamed number is shown as a number.
 
     >>> signal_name(9), signal_name(77)
     ('SIGKILL', 'signal 77')

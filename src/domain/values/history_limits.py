@@ -1,9 +1,8 @@
 """Limits for the length of a run's history. Standard library only.
 
 Source of the numbers: Temporal warns at 10,240 events or 10 MB of one workflow's history, and ends
-the workflow at 51,200 events or 50 MB. Here nothing is refused for its length, beyond either limit.
-A run that is not recorded is not watched, its end must never be lost, and a live run can't go on
-under another name. The check that finds a limit passed records it once.
+the workflow at 51,200 events or 50 MB. watchkeeper refuses nothing because of a history's length,
+since a run must stay watched. The first check beyond a limit records that once.
 """
 
 from typing import Literal

@@ -1,4 +1,4 @@
-"""One launched job of a run, as far as it is known."""
+"""One launched job of a run, and its failed attempts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Retried(NamedTuple):
     """A failed attempt that another attempt followed.
 
     Attributes:
-        since: It failed then, or later.
+        since: The earliest possible time of the failure.
         until: Its last checkpoint was complete by then; `None` if the time of the failure is
             unknown.
     """
@@ -46,17 +46,17 @@ class Instance:
     """One launched job.
 
     Attributes:
-        plan: What was submitted.
-        launched_at: None until the orchestrator is known to have taken it.
+        plan: The submitted plan.
+        launched_at: When the orchestrator accepted the job; `None` before.
         end: The orchestrator's last report; `None` while it is live.
         step_best: The highest step seen under it.
         step_uncertainty: How far the true step may lie from it, either way.
-        attempts_failed: The orchestrator's own failed attempts seen so far.
-        retried: Those of them that another attempt followed, as far as their time is known.
+        attempts_failed: How many failed attempts the orchestrator has reported.
+        retried: The failed attempts that another attempt followed, with their times.
         tries: The failed attempts of the whole job that another attempt followed.
-        trained_since: When it was first seen to train since it last waited for machines.
+        trained_since: When it was first seen to train after its last wait for machines.
         nan_from: The first step whose logged numbers are NaN or infinite and stayed so.
-        unsure: The orchestrator's last answer was that it does not know.
+        unsure: Whether the orchestrator last answered that it does not know the job.
         config: The configuration it was launched with, flattened; empty if it was not read.
         patch: Identity of the uncommitted changes at its launch; empty for a clean tree.
         patch_kept: SHA-256 of that patch under `evidence/`; empty where none was kept.

@@ -15,7 +15,7 @@ _BRACKET = re.compile(r"[\[\]{}]")
 
 
 class UnreadableJson(ValueError):
-    """A text is no JSON that can be read; the message says why."""
+    """A text is not readable JSON; the message says why."""
 
 
 def depth_of(text: str) -> int:
@@ -51,7 +51,7 @@ def parse_json(text: str | bytes) -> Any:
     except UnreadableJson:
         raise
     except ValueError as error:
-        # Also invalid UTF-8, and a number with more digits than Python reads.
+        # This includes invalid UTF-8 and numbers with too many digits.
         raise UnreadableJson(str(error)) from error
 
 

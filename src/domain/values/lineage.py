@@ -1,4 +1,4 @@
-"""How far a run's instances came, without steps that rollbacks discarded."""
+"""The highest steps of a run's instances, without steps that rollbacks discarded."""
 
 from watchkeeper.domain.values.earlier import Earlier
 

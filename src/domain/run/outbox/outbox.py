@@ -57,8 +57,8 @@ _DOUBLINGS_MAX = 20
 class EffectState(StrEnum):
     """The progress of an effect that is not confirmed.
 
-    `attempted_try` follows from the record alone. For a process that does not perform the attempt
-    itself it means no more than `unknown`.
+    `attempted_try` follows from the record alone. A process that does not make the attempt itself
+    treats it as `unknown`.
     """
 
     REQUESTED = "requested"

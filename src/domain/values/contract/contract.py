@@ -31,7 +31,7 @@ GitSha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
 
 class Lane(StrEnum):
-    """What kind of run it is; chooses the policy defaults."""
+    """The kind of run. It chooses the policy defaults."""
 
     HERO = "hero"
     DAILY = "daily"
@@ -62,19 +62,19 @@ class OrchestratorPart(Value):
 
 
 class CodePart(Value):
-    """Which code is launched, and where it can be found again.
+    """The launched code and its places.
 
     Attributes:
         remote: Git remote that holds the commit; seal tags are pushed there.
         git_sha: The exact launch commit.
-        branch: The branch it was taken from.
-        dirty: Whether the tree had changes that are not in the commit.
-        bundle: Identity of a source bundle or container, when it can differ from the commit.
+        branch: The branch of the commit.
+        dirty: Whether the checkout had uncommitted changes.
+        bundle: Identity of the source bundle, if it can differ from the commit.
         container: Image with its digest, such as `registry/name@sha256:...`; compared by digest.
         built_from: The commit that bundle or container was built from.
-        worktree: Folder of a local checkout that the launch is made from; it is held against the
-            commit (L2). For `local` jobs `working_dir` when empty.
-        script: The experiment's script, when the command does not show it.
+        worktree: Folder of the local checkout for the launch, which is compared with the commit
+            (L2). Empty means `working_dir` for `local` jobs.
+        script: The experiment's script, if the command does not show it.
         config: Files of the repository that hold the launched configuration: JSON, YAML or TOML;
             and lock files of packages, such as `uv.lock`. A relaunch is compared with them (L14).
         ignore: Globs of changed files that cannot affect training, so that they do not make a
@@ -95,13 +95,14 @@ class CodePart(Value):
 
 
 class HardwarePart(Value):
-    """What it runs on, as people name it.
+    """The machines of the run.
 
     Attributes:
         type: Such as `v5p-1024`.
         topology: Slices or nodes, such as `1 slice`.
         count: How many slices or nodes.
-        region: Where the machines are, such as `us-central2`; by the cluster's name when empty.
+        region: The region of the machines, such as `us-central2`; taken from the cluster's name if
+            empty.
     """
 
     type: str = ""
@@ -111,15 +112,15 @@ class HardwarePart(Value):
 
 
 NOBODY_SAYS = "nobody says"
-"""The value of `source` if no final step is known, as when observations of others are judged."""
+"""The value of `source` if no final step is known."""
 
 
 class FinalStepPart(Value):
-    """The step at which training is complete, and how it was resolved.
+    """The final step, and where it was found.
 
     Attributes:
         value: Exact; never read from a progress bar.
-        source: Config key or code that says so, such as `trainer.num_train_steps`.
+        source: The config key or code with the value, such as `trainer.num_train_steps`.
     """
 
     value: PositiveInt
@@ -132,12 +133,12 @@ class FinalStepPart(Value):
 
 
 class CheckpointPart(Value):
-    """What is kept for recovery and for good.
+    """Which checkpoints are kept, for recovery and permanently.
 
     Attributes:
-        root: Folder of `step-N`; `<output_root>/checkpoints` when empty.
-        permanent_every_steps: Interval of checkpoints kept for good.
-        temporary_every: Interval of rolling ones, by time or by steps.
+        root: Folder of `step-N`; `<output_root>/checkpoints` if empty.
+        permanent_every_steps: Interval of permanent checkpoints, in steps.
+        temporary_every: Interval of temporary checkpoints, as a time or in steps.
         keep_last: Rollback depth: how many temporary ones are kept.
         milestones: Steps whose checkpoints are kept whatever else is deleted.
     """
@@ -180,7 +181,7 @@ class RetryPart(Value):
 
 
 class ResumePart(Value):
-    """How a relaunch is told where to resume.
+    """How a relaunch passes the resume checkpoint to the job.
 
     Attributes:
         argument: Option appended to the command with the checkpoint's path. The variable
@@ -194,11 +195,11 @@ class WatchPart(Value):
     """Who watches, and how often.
 
     Attributes:
-        holder: Principal that holds the watch; `watchkeeper` is the built-in loop.
-        declined: Reason for which no watch is arranged; empty when one is.
+        holder: The principal that holds the watch. `watchkeeper` is the built-in loop.
+        declined: Why no watch is arranged; empty if a watch is arranged.
         after_submit: Wait before the first check after a submit.
-        stabilizing: Wait between checks until training is seen.
-        cadence: Wait between checks from then on; 15 min for the hero lane, else 570 s.
+        stabilizing: Wait between checks until training starts.
+        cadence: Wait between checks of a training run; 15 min for the hero lane, else 570 s.
         pending_notify: A job that waits longer than this opens a finding (H6).
     """
 
@@ -221,8 +222,8 @@ class SealPart(Value):
     """How the run is closed.
 
     Attributes:
-        auto: Seal without being asked once it finished; hero and daily do unless told otherwise.
-        tag: Name of the git tag; the lane's form when empty.
+        auto: Whether to seal automatically after success. The default is yes for hero and daily.
+        tag: Name of the git tag; the lane's default if empty.
     """
 
     auto: bool | None = None
@@ -238,7 +239,7 @@ class LogbookPart(Value):
     """Where the logbook is committed and pushed.
 
     Attributes:
-        remote: Git remote; the code's own when empty.
+        remote: Git remote; the code's remote if empty.
         branch: Branch that receives the commits.
         path: A `.md` file in a folder that the home allows; `.agents/logbooks/<run>.md` if empty.
     """
@@ -257,18 +258,18 @@ class LogbookPart(Value):
 
 
 class Contract(Value):
-    """One run's contract, whole.
+    """The contract of one run.
 
-    What a launch rule must be able to find missing is optional here and judged by preflight.
+    Values that launch rules check are optional here. Preflight reports them if they are missing.
 
     Attributes:
-        run: The run's slug, under which everything is kept.
-        title: Heading of the logbook; the slug when empty.
+        run: The run's slug.
+        title: Heading of the logbook; the slug if empty.
         lane: Chooses the defaults of cadence, seal and tag.
-        dri: The directly responsible individual, who is asked.
-        goal: What the run is for.
+        dri: The directly responsible individual, who gets the questions.
+        goal: The purpose of the run.
         stop: When to stop, and when to ask.
-        issue: URL of the issue, or `none` as a stated waiver.
+        issue: URL of the issue, or `none`.
         labels: Labels of the issue, where the tracker of issues has them.
         timezone: IANA zone in which times are shown.
         command: The exact argument vector.
@@ -277,10 +278,11 @@ class Contract(Value):
             values, Ray does.
         working_dir: Folder that the job starts in; empty for the orchestrator's default. On Ray it
             is a path on the cluster's machines.
-        output_root: Where the run writes; only one live run may.
-        output_region: Region of the output root's bucket; by the bucket's name when empty.
-        initialize_from: Checkpoint that the first instance starts from; empty for none.
-        ancestors: Output roots of the runs that this one descends from, as the DRI states them.
+        output_root: The folder that the run writes to. Only one live run may use it.
+        output_region: Region of the output root's bucket; taken from the bucket's name if empty.
+        initialize_from: Checkpoint that the first instance starts from; empty to start from
+            scratch.
+        ancestors: Output roots of earlier runs that this run continues.
     """
 
     run: Slug

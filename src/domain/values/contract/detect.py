@@ -1,4 +1,4 @@
-"""The contract's settings for what counts as wrong in a run's metrics.
+"""The contract's limits for metrics (`detect`).
 
 The lane's default applies to each setting that is left out.
 """
@@ -12,7 +12,7 @@ from watchkeeper.domain.values.basic import Step, Value
 MetricRole = Literal[
     "loss", "grad_norm", "throughput", "mfu", "z_loss", "router", "update_norm", "skipped"
 ]
-"""The role of a metric, whatever a framework calls it."""
+"""The role of a metric, independent of its name in a framework."""
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(gt=0, le=100)]
@@ -23,32 +23,34 @@ class DetectPart(Value):
     """Limits of the detectors that read metrics: H2, H4, H7, H8 and H9.
 
     Attributes:
-        metrics: Name of the metric by what it tells, where the name itself does not show it.
-        throughput_drop: Share below its baseline at which throughput has collapsed (H4).
-        throughput_cadences: Cadences in a row that must show it (H4).
-        warmup_steps: Steps after a start from scratch in which fast changes are expected (H7, H8);
-            by the configuration or the final step when left out.
-        loss_rise: Share above the expected trend at which a loss counts as raised (H8).
-        loss_steps: Steps in a row that must be raised (H8).
-        loss_sigma: How many standard deviations a whole window must lie above its baseline before
-            it is reported as a shift, whatever its share (H8); 0 turns this off.
-        grad_norm_factor: How far above its own median a gradient norm counts as exploded (H7).
-        grad_norm_max: A gradient norm above which it always does (H7); none for no such limit.
+        metrics: Metric names by role, for metrics whose names do not show their role.
+        throughput_drop: How far throughput must fall below its baseline, as a share (H4).
+        throughput_cadences: How many consecutive cadences must be low (H4).
+        warmup_steps: Steps after a start from scratch in which fast changes are expected (H7, H8).
+            The default comes from the configuration or the final step.
+        loss_rise: How far a loss must rise above its expected value, as a share (H8).
+        loss_steps: How many consecutive steps must be raised (H8).
+        loss_sigma: How many standard deviations a whole window must be above its baseline (H8); 0
+            turns this off.
+        grad_norm_factor: How many times its median a gradient norm must reach (H7).
+        grad_norm_max: A gradient norm that always counts as exploded (H7); null for no limit.
         skipped_steps: Optimizer steps skipped within 15 min that count as instability (H7).
-        z_loss_factor: How far above its own median a z-loss counts as a jump (H7).
+        z_loss_factor: How many times its median a z-loss must reach (H7).
         router_drop: Share of its baseline below which router entropy counts as collapsed (H7).
-        sustained_steps: Steps in a row that must show what H7 calls sustained.
-        resume_overlap: Difference of the loss at the same step before and after a resume (H9).
-        resume_offset: Share by which the loss may lie off after the resume's warm-up (H9).
-        resume_warmup_steps: Steps after a resume before `resume_offset` is looked at (H9).
-        resume_differs: `alert`: a difference opens H9. `expected`: a change of the data mix or of
-            numerics was agreed, so that nothing is compared. Read by H9 and the resume proof.
-        resume_planned: Difference of the loss that was agreed for the resume, such as -0.0062.
-        tracker_checks: Checks in a row that must see that the tracker does not fit the run (H2).
-        tracker_ahead: How many times as many steps as were printed between two checks the tracker
-            may be ahead of the output (H2).
-        tracker_loss: Share by which the tracker's loss may differ from the one printed at the same
-            step (H2).
+        sustained_steps: How many consecutive steps must be beyond a limit of H7.
+        resume_overlap: Allowed difference of the loss at the same step before and after a resume
+            (H9).
+        resume_offset: Allowed offset of the loss after the resume's warm-up, as a share (H9).
+        resume_warmup_steps: Steps after a resume before `resume_offset` is checked (H9).
+        resume_differs: `alert`: a difference opens H9. `expected`: a difference was agreed, and
+            nothing is compared. Used by H9 and the resume proof.
+        resume_planned: The agreed difference of the loss at the resume, such as -0.0062.
+        tracker_checks: How many consecutive checks must see that the tracker does not fit the run
+            (H2).
+        tracker_ahead: How far the tracker may be ahead of the output, in multiples of the steps
+            printed between two checks (H2).
+        tracker_loss: Allowed difference between the tracker's loss and the printed loss of the same
+            step, as a share (H2).
     """
 
     metrics: dict[MetricRole, Annotated[str, Field(min_length=1, max_length=200)]] = {}

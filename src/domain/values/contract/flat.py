@@ -1,6 +1,6 @@
 """Flattens nested values to one level of dotted keys.
 
-People name differences by such keys.
+Differences are named by such keys.
 """
 
 from typing import cast

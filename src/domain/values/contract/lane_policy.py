@@ -21,7 +21,7 @@ from watchkeeper.domain.values.contract.parts import (
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The switches as they stand for one run; `PolicyPart` says what each value means."""
+    """The effective switches of one run; see `PolicyPart`."""
 
     tracker_id: PolicyTrackerId
     oom: PolicyOom
@@ -67,7 +67,7 @@ def policy_of(contract: Contract) -> Policy:
 
 
 def forbids_resuming(contract: Contract) -> bool:
-    """Return whether going on needs a new run: resume policy `never` and one tracker id.
+    """Return whether a relaunch is impossible: resume policy `never` with one tracker id.
 
     If each instance has its own tracker id, no instance resumes another's.
     """

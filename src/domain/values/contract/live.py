@@ -1,4 +1,4 @@
-"""How long a run may be quiet, and how much disk space must be free.
+"""The contract's limits for progress and disk space (`live`).
 
 The lane's default applies to each setting that is left out.
 """
@@ -15,21 +15,21 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class LivePart(Value):
-    """Limits of the detectors that judge whether a run moves: H3, H5, H13, H15 and H16.
+    """Limits for progress and hosts: H3, H5, H13, H15 and H16.
 
     Attributes:
-        initialising: How long a job that runs may start without a word and without a step.
-        startup_watchdog: How long it may start while its output goes on (H3). It only alerts.
-        compiling: How long no step may come while the newest output speaks of compiling,
+        initialising: How long a running job may start without output and without a step.
+        startup_watchdog: How long it may start while its output continues (H3). It only alerts.
+        compiling: How long steps may be missing while the newest output is about compiling,
             restoring, saving or an evaluation.
-        stall: How long steps may stand still in training (H3).
-        stall_cadences: Cadences in a row over which they must stand still as well.
-        tracker_silent: How long steps may come beyond all that the tracker shows, with nothing new
-            in it, before that is told (H1). Time without steps, or without checks, does not count.
+        stall: How long steps may be missing in training (H3).
+        stall_cadences: How many consecutive cadences steps must also be missing.
+        tracker_silent: How long the tracker may show nothing new while steps come (H1). Time
+            without steps or checks does not count.
         checkpoint_slack: How many intervals may pass without a new complete checkpoint (H5).
-        checkpoint_write: How long a checkpoint may be written before its metadata is missing (H5).
-        disk_warn: Share of a disk below which free space is told (H15).
-        disk_alert: Share of a disk below which it is an alert (H15).
+        checkpoint_write: How long writing a checkpoint may take (H5).
+        disk_warn: Free share of a disk below which H15 notifies.
+        disk_alert: Free share of a disk below which H15 alerts.
     """
 
     initialising: Duration | None = None

@@ -1,4 +1,4 @@
-"""Parts of a contract: choices between ways of working, and expected cost."""
+"""Parts of a contract: policies, expected cost and signals."""
 
 from typing import Annotated, Literal
 
@@ -31,11 +31,11 @@ PolicyApprovals = Literal["standing", "each"]
 
 
 class ModelPart(Value):
-    """What the run is expected to cost, from which L17 takes 6 x parameters x tokens.
+    """The expected cost of the run: L17 computes 6 x parameters x tokens.
 
     Attributes:
-        parameters: Parameters that a token passes through: of a mixture of experts the active ones.
-        tokens: Tokens trained on in all; steps x batch x sequence when left out.
+        parameters: Active parameters for each token.
+        tokens: Total tokens; the default is steps x batch x sequence.
         batch_size: Sequences in a step.
         sequence_length: Tokens in a sequence.
     """
@@ -47,35 +47,33 @@ class ModelPart(Value):
 
 
 class PolicyPart(Value):
-    """Ways of working on which practice differs. What is left out has the lane's default.
+    """Policy switches. A missing switch has the lane's default.
 
     Attributes:
         tracker_id: `per_run`: one tracker id for all instances. `per_attempt`: each instance has
             its own, `<tracker.id>-i1` and so on, under the same display name; the resume policy is
-            then `never`. The job is told it in `WATCHKEEPER_TRACKER_ID`, and for W&B in
-            `WANDB_RUN_ID` as well. Read by L4, H2, the seal, and R19.
-        oom: What follows out of memory, where a witness names it. `ask`: the DRI is asked at once
-            (R6). `one_bounded_fix`: one relaunch with nothing changed (R1), then the DRI is asked
-            (R12).
-        distributed: What follows a collective that timed out or a peer that was lost, where nothing
-            says why. `ask`: the DRI is asked at once (R6). `retry_once`: one relaunch with nothing
-            changed (R1); the same again is asked about (R2).
+            then `never`. The job gets it in `WATCHKEEPER_TRACKER_ID`, and for W&B also in
+            `WANDB_RUN_ID`. Used by L4, H2, the seal and R19.
+        oom: The response to proven lack of memory. `ask`: the DRI is asked at once (R6).
+            `one_bounded_fix`: one relaunch with nothing changed (R1), then the DRI is asked (R12).
+        distributed: The response to a collective timeout or lost peer of unknown cause. `ask`: the
+            DRI is asked at once (R6). `retry_once`: one relaunch with nothing changed (R1); a
+            repeated failure is asked about (R2).
         approvals: What an approval covers. `standing`: the relaunches that R1 decides as well.
             `each`: a human approves every relaunch, in answer to a question. Read by R19 and L11.
         temporary_retention: How many temporary checkpoints are kept: `ten_or_more` for deep
-            rollback, `up_to_five` where storage is dear, or `any`. Read by L5.
-        stopped: What a STOPPED that nobody on record asked for means; never success. `failure`:
-            it is recovered like any failure, as the written monitoring loop says, and the run
-            cannot be sealed on it. `needs_waiver`: a human is asked (R14), and the run can be
-            sealed with a waiver that names it. Read by R14 and by the seal (H11).
-        startup_forbidden: What follows a start that must not be, such as from scratch on a
-            resume. `alert`: the DRI is notified. `end_with_consent`: the DRI is also asked for
-            the instance's end. Read by H17.
-        lines_expected: Texts that a start must show in its log, before training moves or within
-            45 min. Read by H17. What is about a resume counts only where one is due.
+            rollback, `up_to_five` to save storage, or `any`. Used by L5.
+        stopped: The meaning of STOPPED without a recorded request. It is never a success.
+            `failure`: it is recovered like any failure, as the written monitoring loop says, and
+            the run cannot be sealed on it. `needs_waiver`: a human is asked (R14), and the run can
+            be sealed with a waiver that names it. Read by R14 and by the seal (H11).
+        startup_forbidden: The response to a wrong start, such as from scratch instead of a resume.
+            `alert`: the DRI is notified. `end_with_consent`: the DRI is also asked for the
+            instance's end. Read by H17.
+        lines_expected: Texts that a start must show in its log, before training moves or within 45
+            min. Read by H17. Texts about a resume count only if the instance resumes.
         lines_forbidden: Texts that a start must not show. Read by H17; as above.
-        material_keys: Names or globs of configuration keys whose change is material (L14), beside
-            those that are known.
+        material_keys: Further names or globs of configuration keys whose change is material (L14).
         immaterial_keys: Names or globs of keys whose change cannot alter training (L14).
     """
 
@@ -93,12 +91,12 @@ class PolicyPart(Value):
 
 
 class SignalsPart(Value):
-    """By what signals of shared systems are known to speak of this run.
+    """Names by which signals of shared systems are bound to this run.
 
     Attributes:
-        roots: Further roots whose objects belong to the run, such as that of temporary
+        roots: Further roots whose objects belong to the run, such as a root of temporary
             checkpoints.
-        nodes: TPU nodes or hosts that the run has to itself, by name.
+        nodes: Names of TPU nodes or hosts that only this run uses.
         pools: Queued resources that serve the run, by id.
         budgets: Billing budgets of the run, by id or display name.
     """

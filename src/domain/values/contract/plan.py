@@ -1,4 +1,4 @@
-"""A launch plan: what one instance will be, fixed before it is requested."""
+"""A launch plan: the exact instance, fixed before it is requested."""
 
 import hashlib
 import json
@@ -36,17 +36,17 @@ class LaunchPlan(Value):
     """One instance as it would be submitted.
 
     Attributes:
-        contract: SHA-256 of the whole contract, so that an approval covers every word of it.
+        contract: SHA-256 of the whole contract, so that an approval covers all of it.
         instance: `i1`, `i2` and so on.
-        submission_id: The id under which the orchestrator will know it.
-        base_command: The contract's command, without what a relaunch adds.
+        submission_id: The id of the job at the orchestrator.
+        base_command: The contract's command, without the resume option.
         command: The exact argument vector.
         resume_from: Checkpoint to start from; empty for a start from scratch.
         resume_step: Its numeric step.
-        tracker_base: The contract's tracker id, from which this instance's own id is made; empty
-            where all instances share one.
-        tracker_env: Variables by which the job is told its own tracker id.
-        carried: What the adopted job had besides; none where nothing was adopted.
+        tracker_base: The contract's tracker id, if this instance's id is derived from it; empty if
+            all instances share one id.
+        tracker_env: Variables that give the job its own tracker id.
+        carried: Other settings of the adopted job; null if no job was adopted.
     """
 
     run: str
@@ -73,7 +73,7 @@ class LaunchPlan(Value):
 
 
 class Verdict(StrEnum):
-    """What a launch rule says."""
+    """The verdict of a launch rule."""
 
     PASS = "pass"
     WARN = "warn"
@@ -81,13 +81,13 @@ class Verdict(StrEnum):
 
 
 class Difference(Value):
-    """What differs between an instance and the one before it, ruled on.
+    """One difference between an instance and the previous one.
 
     Attributes:
-        key: Where it stands, such as `option.--lr`, `env.XLA_FLAGS` or `plan.git_sha`.
-        about: What it is about, where it is material; empty where it cannot change training.
-        before: Its value then, at most 200 characters.
-        after: Its value now.
+        key: Its key, such as `option.--lr`, `env.XLA_FLAGS` or `plan.git_sha`.
+        about: Its subject if it is material; empty if it cannot change training.
+        before: The previous value, at most 200 characters.
+        after: The new value, at most 200 characters.
     """
 
     key: str
@@ -103,12 +103,12 @@ class GateFinding(Value):
         rule: Such as `L6`.
         verdict: Pass, warn or block.
         provenance: Whether the value was stated, inferred or is missing.
-        subject: What was looked at, in two or three words.
+        subject: The checked subject, in two or three words.
         says: What was found.
-        fix: What to do about it; empty on a pass.
-        waiver: The waiver by which a block became a warning; empty for none.
-        consent: The consent that it rests on, used up by the launch; empty for none.
-        differs: For a relaunch (L14): all that differs from the instance before, at most 64.
+        fix: What to do; empty on a pass.
+        waiver: The waiver that turned a block into a warning; else empty.
+        consent: The consent that it depends on, which the launch uses up; else empty.
+        differs: For a relaunch (L14): the differences from the previous instance, at most 64.
     """
 
     rule: str
@@ -190,7 +190,7 @@ def tracked(contract: Contract, plan: LaunchPlan) -> Contract:
 
 
 DIGEST_SHOWN = 12
-"""Digits by which a plan is shown and named. With four, a colliding plan is found in seconds."""
+"""How many digits name a plan. With only four digits, a colliding plan is found in seconds."""
 
 
 def names_plan(named: str, digest: str) -> bool:

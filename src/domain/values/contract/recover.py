@@ -1,6 +1,6 @@
 """The contract's settings for recovery.
 
-What recovery may do beyond its rules, and which changes count as able to change the training.
+They say how a bad node is handled, and which files can change the training.
 """
 
 from typing import Annotated, Literal
@@ -42,22 +42,24 @@ TRAJECTORY = (
 )
 """Files whose change may lead to another trajectory: model, training loop, optimizer and data, as
 the written procedure for hero runs names them; and configuration and packages, which decide what
-these do. A glob without `/` is held against each part of a path, so that a folder `data` counts."""
+these do. A glob without `/` is compared with each part of a path, so that a folder `data`
+counts."""
 
 Globs = tuple[Annotated[str, Field(min_length=1, max_length=300)], ...]
 
 
 class RecoverPart(Value):
-    """What recovery may do, and which code it holds for harmless.
+    """Settings for recovery and small fixes.
 
     Attributes:
-        bad_node: What follows a bad TPU node (R7). `ask`: its deletion is proposed, and waits for
-            a human's consent. `exception`: the bad-node exception of the written procedure: the one
-            node that is named may be deleted without a consent. A human answers in both cases.
-        trajectory: Globs of files that can change the training, beside those that are known. One
-            without `/` is held against each part of a path, one with it against the whole, where
-            `*` also matches `/`. A small fix in such a file is not covered by an approval (R5).
-        harmless: Globs of files that cannot, which come first, such as `src/mylib/model_card.py`.
+        bad_node: The response to a bad TPU node (R7). `ask`: its deletion is proposed, and waits
+            for a human's consent. `exception`: the bad-node exception of the written procedure: the
+            one node that is named may be deleted without a consent. A human answers in both cases.
+        trajectory: Further globs of files that can change the training. A glob without `/` is
+            compared with each part of a path. A glob with `/` is compared with the whole path; `*`
+            also matches `/`. A small fix in such a file is not covered by an approval (R5).
+        harmless: Globs of files that cannot change the training, such as `src/mylib/model_card.py`.
+            They come first.
     """
 
     bad_node: Literal["ask", "exception"] = "ask"

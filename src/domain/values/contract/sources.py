@@ -14,15 +14,15 @@ Gauge = Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$", max_length=2
 
 
 class TelemetryPart(Value):
-    """Where a job tells its own gauges, as Prometheus reads them.
+    """The Prometheus endpoint of a job's own gauges.
 
     A gauge that is not named is recognised by its usual names.
 
     Attributes:
-        url: Of the text exposition, such as `http://head:9090/metrics`; empty for none.
+        url: URL of the text exposition, such as `http://head:9090/metrics`; empty without one.
         step: The gauge of the training's step.
-        phase: That of its phase: 0 not started, 1 initialising or compiling, 2 training.
-        progress_at: That of the time of the last step, in seconds since 1970.
+        phase: The gauge of the phase: 0 not started, 1 initialising or compiling, 2 training.
+        progress_at: The gauge of the last step's time, in seconds since 1970.
         keep: Further gauges to read by name; recognised ones need not be named.
     """
 
@@ -44,10 +44,10 @@ class TelemetryPart(Value):
 
 
 class HostsPart(Value):
-    """What the machines of a run must have.
+    """Requirements for the machines of a run.
 
     Attributes:
-        mounts: Folders that must be mounts on each machine, such as those of gcsfuse.
+        mounts: Folders that must be mounts on each machine, such as gcsfuse mounts.
     """
 
     mounts: tuple[Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=300)], ...] = ()

@@ -8,12 +8,12 @@ from watchkeeper.domain.values.basic import Value
 
 
 class StoppingPart(Value):
-    """Where the watch ends by agreement; the job itself is never stopped for it.
+    """The agreed end of the watch. The job itself is not stopped.
 
     Attributes:
         step: The watch ends at the first check that surely shows this step or a later one.
-        at: It ends at the first check from this time on.
-        event: It ends at the first complete checkpoint: `first_checkpoint`.
+        at: The watch ends at the first check from this time on.
+        event: `first_checkpoint`: the watch ends at the first complete checkpoint.
     """
 
     step: PositiveInt | None = None

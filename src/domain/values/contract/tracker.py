@@ -19,19 +19,18 @@ _HTTP = re.compile(r"https?://[^\s/?#@]+(?:/[^\s?#@]*)?")
 
 
 class TrackerPart(Value):
-    """Under which identity the experiment tracker knows the run.
+    """The run's identity in the experiment tracker.
 
     Attributes:
         kind: `jsonl`, a metrics file of JSON lines, or `wandb`.
         url: For `jsonl` the file, as a path or URL.
-        id: The identity that must not drift.
+        id: The run's id in the tracker.
         display_name: The name shown to people.
         resume: `allow`, `never` or `must`, as W&B means them.
         entity: For `wandb`: the user or team.
         project: For `wandb`: the project.
-        mode: For `wandb`: `online`, read from the server; `offline`, from what the client leaves
-            in `dir`.
-        base_url: For `wandb` online: the server, when it is not W&B's own.
+        mode: For `wandb`: `online` reads the server; `offline` reads the client's files in `dir`.
+        base_url: For `wandb` online: the server, if it is not W&B's own.
         dir: For `wandb` offline: the folder that holds the `offline-run-*` folders.
     """
 
