@@ -16,7 +16,7 @@ class ViewsFailure(Exception):
 
 
 class BuildState(StrEnum):
-    """What a build is for."""
+    """The purpose of a build."""
 
     LIVE = "live"
     BUILDING = "building"

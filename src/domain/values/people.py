@@ -1,4 +1,4 @@
-"""Who acted. For attribution only: nothing here proves an identity."""
+"""The actors of events. They are for attribution only and prove no identity."""
 
 from typing import Annotated, Literal
 
@@ -14,12 +14,12 @@ PrincipalName = Annotated[str, StringConstraints(pattern=r"^[^\s\p{Cc}]{1,80}$")
 
 
 class Actor(Value):
-    """Who asked for something, as far as it is known.
+    """The actor of an event.
 
     Attributes:
-        principal: The name it acts under.
-        kind: Human, agent or service, as the list of principals says.
-        authenticated: How the name was proven. It is not, and every event says so.
+        principal: The actor's name.
+        kind: Human, agent or service, by the list of principals.
+        authenticated: How the name was authenticated: it was not, and every event says so.
     """
 
     principal: PrincipalName

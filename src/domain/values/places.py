@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import lru_cache
 
 _SAME_SCHEME = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "local": "file"}
-"""Other names that fsspec and Hadoop have for one store."""
+"""Other URL schemes of fsspec and Hadoop for the same store."""
 
 _REGION = re.compile(
     r"(?<![a-z0-9])(?P<region>(?:us|eu|europe|asia|ap|ca|sa|me|af|il|australia|northamerica|"

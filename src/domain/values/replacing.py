@@ -1,8 +1,8 @@
 """A fast copy of a frozen dataclass with some fields changed.
 
 It is several times faster than `dataclasses.replace`. Folding a history is mostly such copies: a
-run has some sixteen fields, and every check copies it. Other code uses `dataclasses.replace`, whose
-arguments a type checker knows.
+run has some sixteen fields, and every check copies it. Other code uses `dataclasses.replace`, which
+type checkers understand.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ def copied(state: State, **changes: Any) -> State:
         copy.__dict__.update(state.__dict__)
         copy.__dict__.update(changes)
         return copy
-    # All in C: a loop in Python over the fields takes longer than the rest of the fold.
+    # This runs in C. A Python loop over the fields would take longer than the rest of the fold.
     deque(map(_SET, repeat(copy), names, values_of(state)), 0)
     for name, value in changes.items():
         _SET(copy, name, value)

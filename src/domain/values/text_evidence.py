@@ -1,4 +1,4 @@
-"""Typed facts that were read from foreign text."""
+"""Typed facts from foreign text."""
 
 from typing import Annotated
 
@@ -11,10 +11,10 @@ class Frame(Value):
     """One place in a traceback.
 
     Attributes:
-        file: As the traceback has it, at most 300 characters.
-        line: From 1; 0 where the traceback names none.
+        file: The file as in the traceback, at most 300 characters.
+        line: The line number, from 1; 0 if unknown.
         name: The function; empty at a module's top, and for a syntax error.
-        code: The line's own text, where the traceback shows it.
+        code: The source line, if the traceback shows it.
     """
 
     file: Annotated[str, Field(max_length=300)]
@@ -29,8 +29,8 @@ class Raised(Value):
     Attributes:
         kind: The error's class, without its module.
         error: Its whole line.
-        frame: The innermost place, that of an import's machinery left out.
-        own: The innermost place outside of libraries; none where all of it lies in them.
+        frame: The innermost place, without Python's import code.
+        own: The innermost place outside of libraries; null if all places are in libraries.
     """
 
     kind: str
@@ -40,16 +40,16 @@ class Raised(Value):
 
 
 class TrackerLink(Value):
-    """One tracker run that a job's output names as the one it logs to.
+    """A tracker run that a job's output names as its own.
 
     Attributes:
         tracker_id: Its id.
-        display_name: Its name for people; empty where no line says it.
-        url: Where people look at it; empty for a run that is only kept on disk.
-        folder: Where the client keeps its data; empty where no line says it.
+        display_name: Its name for people; empty if unknown.
+        url: Its link; empty for a run that is only kept on disk.
+        folder: The client's data folder; empty if unknown.
         line: The line that named it first, without colours, at most 300 characters.
-        resumed: A start said that it goes on with a tracker run that was there.
-        begun: A start said that it begins a new one.
+        resumed: Whether a start said that it resumes an existing tracker run.
+        begun: Whether a start said that it begins a new tracker run.
     """
 
     tracker_id: str

@@ -1,1 +1,1 @@
-"""What leaves for git and for subscribers."""
+"""Pushes to git and to subscribers."""

@@ -2,8 +2,8 @@
 
 One commit brings all outdated runs of a branch up to date. The logbook is a projection, so a lost
 race is resolved by rendering again on the new head. Nothing is ever rebased, merged or forced. A
-file must hold the last rendering. If it holds anything else, somebody else wrote it, and only that
-run is left out and reported.
+file must hold the last rendering. If somebody else changed the file, only that run is left out and
+reported.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class Pushed:
     Attributes:
         recorded: Runs whose logbook is now recorded as held by the remote.
         left_out: Runs left out of the commit, each with the reason: others wrote its file.
-        faults: Our own bugs in one run's logbook, by run. Other runs were not affected.
+        faults: Internal errors in one run's logbook, by run.
     """
 
     recorded: set[str] = field(default_factory=set[str])
@@ -308,8 +308,8 @@ def _record_held(
 ) -> None:
     """Record which logbooks the remote already holds.
 
-    This happens after a push that landed before a crash or lost its answer, and after an event that
-    changes nothing in the logbook.
+    This happens if an earlier push landed without a recorded answer, or if an event changes nothing
+    in the logbook.
     """
     events: dict[str, list[LogbookPushed]] = {}
     for book in books:

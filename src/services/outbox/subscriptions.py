@@ -1,8 +1,8 @@
 """Publishes every event to outside targets: in order, at least once, resumable.
 
-Each target has its own thread, ledger position and back-off, so a failing target delays neither
-other targets nor the watch. A position advances only after the target confirmed, and is saved
-durably. Events that were sent but not yet saved at a crash are sent again with the same ids.
+Each target has its own thread, position and back-off, so a failing target delays nothing else. A
+position is saved durably after the target confirmed. After a crash, events may be sent again with
+the same ids.
 """
 
 import logging
@@ -34,7 +34,7 @@ RETRY_FIRST = timedelta(seconds=1)
 """The first wait after a failure. Later waits double."""
 
 RETRY_LONGEST = timedelta(seconds=60)
-"""The longest wait that we choose: a pager that is back gets its events within about a minute."""
+"""The longest wait that we choose. A recovered target gets its events within about a minute."""
 
 RETRY_JITTER = 0.5
 """Jitter of a wait, so that many targets of one server do not retry together."""
@@ -146,7 +146,7 @@ class _Line:
             if wait is not None:
                 self._stop.wait(wait.total_seconds())
                 if self._stop.is_set():
-                    return  # It fails, and the next watch retries.
+                    return  # A failure here is retried by the next watch.
                 continue
             self._rest()
 

@@ -1,8 +1,8 @@
 """Snapshot of signal bindings: a fast start without reading the whole ledger.
 
-The view `bindings` holds everything learned from the ledger so far. It is used in full or not at
-all. If it is missing, incomplete, halted or ahead of the ledger, the ledger is read from its first
-event instead. That is slower, but gives the same result.
+The view `bindings` holds the bindings up to a ledger position. If it is missing, incomplete, halted
+or ahead of the ledger, the ledger is read from its first event instead. That is slower, but gives
+the same result.
 """
 
 import json
@@ -58,7 +58,7 @@ def _known(views: Views, store: EventStore) -> Known:
     if not whole or hash_at(store, build.position) != build.hash:
         log.warning("%s is incomplete: the bindings are read from event 1", build.title)
         return Known()
-    # The position was read first. Later facts in a row are learned again, without effect.
+    # The position was read first. Applying later facts again has no effect.
     rows = {key: json.loads(row) for key, row in views.rows(build).items()}
     after = _live(views)
     if after is None or after.id != build.id:

@@ -1,7 +1,7 @@
 """The one way in for signals: parse, deduplicate, bind, append, then answer.
 
-A transport acknowledges a message after `take` returned, and never after it raised. So every
-acknowledged message is in the ledger, and a repeated message changes nothing.
+A transport acknowledges a message only after `take` returned. So every acknowledged message is in
+the ledger. A repeated message changes nothing.
 """
 
 import hashlib
@@ -69,7 +69,7 @@ Parse = Callable[[Delivery, Scrubber], Parsed]
 
 
 class Outcome(StrEnum):
-    """The outcome for a message. All but the last mean that it need not be sent again.
+    """The outcome of a message. Only after the last one must it be sent again.
 
     A coalesced message is only counted: its source sent too many in this minute.
     """

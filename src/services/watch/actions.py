@@ -1,7 +1,7 @@
 """Does the acts that are due for a run: reads, asks the domain, acts, records.
 
-After a crash between any two lines here, the act is done again. Due acts are derived from events,
-and the outcome of every outside act can be queried before a retry.
+A crash at any line is safe: due acts are derived from events, and the outcome of an outside act is
+queried before a retry.
 """
 
 import logging
@@ -115,7 +115,7 @@ def _failed(
 
 
 def internal_failure(effects: Effects, effect: str, reason: str, draw: float = 1.0) -> EffectFailed:
-    """Return the event of an internal failure, such as a bug of ours.
+    """Return the event of an internal failure, such as a bug in watchkeeper.
 
     Args:
         effects: The state of the run's effects.

@@ -2,8 +2,8 @@
 
 A source that does not answer is reported as such.
 
-A first launch reads more sources than a relaunch. For a relaunch, the ledger has the remaining
-answers, and it must not wait for sources that it does not need.
+A first launch reads all sources. For a relaunch the ledger has most answers, so that it does not
+wait for other sources.
 """
 
 import logging
@@ -315,6 +315,6 @@ def _bundle(outside: Outside, contract: Contract) -> SourceResult[BundleFacts] |
         return None
     asked = query_source(BUNDLE, lambda: orchestrator.has_bundle(name))
     if asked.reading.state is SourceState.FRESH and asked.answer is None:
-        return None  # A name of another kind, which cannot be looked up here.
+        return None  # The orchestrator cannot check a name of another kind.
     answer = None if asked.answer is None else BundleFacts(there=asked.answer)
     return SourceResult(answer, asked.reading)

@@ -196,10 +196,11 @@ def submit(services: Services, run: Run) -> bool:
         if clearance_revoked(run):
             return _not_submitted(services, run, plan, f"{run.launch.cleared_by} was revoked first")
         if has_mark(plan.model_dump_json()):
-            # A redaction mark is not the secret: the job would run with a wrong value.
+            # With a redaction mark instead of the secret, the job would run with a wrong value.
             return _not_submitted(services, run, plan, "a secret was scrubbed from the plan (L1)")
         if lacking := services.outside.missing_variables(plan.env_from):
-            # Not reported as the orchestrator's refusal, which would use up the instance.
+            # This is not recorded as the orchestrator's refusal, since the instance could not be
+            # retried then.
             says = f"env_from names {', '.join(lacking)}, not set here: export it and start again"
             raise Unavailable("environment", says)
         tried = attempted_try(run, services.ledger.effects(run.slug), Act.SUBMIT)

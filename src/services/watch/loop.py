@@ -55,12 +55,12 @@ LEAVING = timedelta(seconds=30)
 """How long running acts may take to end when the watch stops."""
 
 PAUSES = {Act.STOP: timedelta(seconds=5), Act.VERIFY: timedelta(seconds=30)}
-"""Waits after an act that recorded nothing and is still due, since the other side needs time."""
+"""Waits after an act that recorded nothing and is still due."""
 
 
 @dataclass(slots=True)
 class _Board:
-    """The loop's state of one run; all of it can be derived again from the ledger."""
+    """The loop's state of one run, derived from the ledger."""
 
     run: Run
     effects: Effects
@@ -130,7 +130,7 @@ class Watcher:
                     if wait_until_back(self._services.ledger.store, stop, error):
                         self._begin_again()
         finally:
-            # The next watch finds waiting acts due again.
+            # The next watch repeats waiting acts.
             jobs.shutdown(wait=False, cancel_futures=True)
             # Git has its own workers, so a hanging remote never delays a check.
             self._reactor.leave()
@@ -143,7 +143,7 @@ class Watcher:
     def _begin_again(self) -> None:
         """Read every run again, since events were missed; act for no run before that."""
         with suppress(StoreUnavailable):
-            self._collect()  # Including acts that met the outage.
+            self._collect()  # This includes acts that failed in the outage.
         self._before |= self._boards
         self._boards = {}
         self._changes = Changes(self._services.recorder, self._services.ledger.store)
@@ -230,7 +230,7 @@ class Watcher:
         try:
             self._states.write_state(run)
         except OSError as error:
-            # Only a convenience for scripts: it is retried at the next event.
+            # State files are a convenience for scripts. The write is retried at the next event.
             log.warning("%s: monitoring_state.json was not written: %s", slug, error)
 
     def _take(self, slug: str, board: _Board) -> None:
@@ -254,7 +254,7 @@ class Watcher:
             force=force,
         )
         outcome = self._services.ledger.handle(slug, command)
-        self._forced.add(slug)  # Not earlier: while the ledger is unavailable, force was not used.
+        self._forced.add(slug)  # An unavailable ledger means that force was not used.
         if isinstance(outcome, Refused):
             log.info("%s: %s", slug, outcome.sentence)
             board.refused_until = clock.Deadline.after(timedelta(seconds=10))
@@ -343,7 +343,7 @@ class Watcher:
         if isinstance(error, StoreFailure) and not isinstance(error, StoreUnavailable):
             raise error
         for slug in slugs:
-            # Due acts are found due again.
+            # The next turn finds the acts due again.
             if isinstance(error, VersionConflict | StoreUnavailable):
                 log.warning("%s: %s", slug, error)
             else:

@@ -53,7 +53,7 @@ class SourceResult(Generic[Answer]):
 
 
 def query_source(source: str, question: Callable[[], Answer]) -> SourceResult[Answer]:
-    """Ask one source. No answer is a reading too, and says nothing about the run."""
+    """Query one source. A failure gives an unavailable reading, not an error."""
     try:
         answer = question()
     except Unavailable as error:
@@ -281,7 +281,7 @@ def read_seal_facts(
     outside: Outside, contract: Contract, plan: LaunchPlan, tag: str, at: datetime
 ) -> SealFacts:
     """Read the facts that verify a seal: the sources, the launch commit and the tag."""
-    # A seal needs only these; a slow history would only delay it.
+    # A seal needs only these sources.
     seen = _observe(outside, contract, plan, at, {})
     code = outside.git(contract.code.remote, contract.code.branch)
     found = query_source("git", lambda: code.has_commit(contract.code.git_sha))

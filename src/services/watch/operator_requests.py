@@ -44,7 +44,7 @@ def adopt(
         Unavailable: The orchestrator or the checkpoint store gives no answer.
     """
     found = services.outside.orchestrator(contract).describe(job)
-    # Only the names of its other variables are read, since some are secrets.
+    # Only the names of its other variables are read, since some values are secrets.
     named = compared_variables(contract)
     compared = {name: said if name in named else "" for name, said in (found.env or {}).items()}
     lost = (*found.lost, *_secret_parts(services, found.carried))

@@ -1,8 +1,8 @@
 """Carries out recorded requests outside, one at a time for each target.
 
-Nothing is queued in memory. At every turn the watch passes the due acts. For each target one act is
-started, and the others are found due again at the next turn. So each target's queue is serial, a
-silent target delays no other target, and a `kill -9` loses nothing.
+At every turn the watch passes all due acts, and one act for each target is started. The other acts
+are due again at the next turn. So a slow target delays no other target, and a `kill -9` loses
+nothing.
 """
 
 import logging
@@ -38,7 +38,7 @@ GRACE = timedelta(seconds=2)
 """How long running pushes may take to end by themselves when the watch stops."""
 
 INTERRUPTS = timedelta(milliseconds=100)
-"""The time between two interrupts of work that does not end: a call may begin one more command."""
+"""The time between two interrupts of work that does not end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Asks a second reader about an end after its decision is recorded.
 
-It runs after the decision, so no decision waits for it, and no rule reads its answer. Its failures
-are recorded as well. After a crash before that, the end has no second reading.
+It runs after the decision, and no rule reads its answer. Its failures are recorded, too. If the
+process crashes first, the end has no second reading.
 """
 
 import json
@@ -68,6 +68,6 @@ def _question(services: Services, run: Run, event: Event) -> Question:
         confidence=end.confidence,
         evidence=tuple(end.evidence),
     )
-    # The record is already scrubbed. It leaves the machine here, so it is scrubbed again.
+    # The record is already scrubbed. It is scrubbed again because it leaves the machine.
     clean, _ = scrub_json(services.ledger.scrubber, json.loads(json.dumps(asdict(asked))))
     return TypeAdapter(Question).validate_python(clean)

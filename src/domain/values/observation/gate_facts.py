@@ -1,6 +1,6 @@
-"""What the launch rules read outside, one value for each source.
+"""The outside facts for the launch rules, one value for each source.
 
-A value is present only if its source answered. The reading of the same name records whether it did.
+A value is present only if its source answered. The reading of the same name says so.
 """
 
 from pydantic import AwareDatetime
@@ -12,7 +12,7 @@ GIT, WORKTREE, CONFIG = "git", "worktree", "config"
 STORE, TRACKER, ORCHESTRATOR = "store", "tracker", "orchestrator"
 LOGBOOK = "logbook"
 HOME, HARDWARE, BUNDLE = "home", "hardware", "bundle"
-"""Names of the sources of a launch, as their readings carry them."""
+"""Names of the sources of a launch, as in their readings."""
 
 
 NOT_THERE = "(missing)"
@@ -20,13 +20,13 @@ NOT_THERE = "(missing)"
 
 
 class RepositoryFacts(Value):
-    """What the code's remote says about the launch commit.
+    """The code remote's facts about the launch commit.
 
     Attributes:
-        commit_found: A branch or tag of the remote reaches it.
-        branches: Branches that reach it, sorted, at most 20.
-        branch_head: Where the contract's branch is; empty while there is none of this name.
-        on_branch: The contract's branch reaches it.
+        commit_found: Whether a branch or tag of the remote reaches the commit.
+        branches: Branches that reach the commit, sorted, at most 20.
+        branch_head: The head of the contract's branch; empty if the branch does not exist.
+        on_branch: Whether the contract's branch reaches the commit.
     """
 
     commit_found: bool
@@ -36,19 +36,19 @@ class RepositoryFacts(Value):
 
 
 class WorktreeFacts(Value):
-    """A local checkout that the launch is made from, or that the job starts in.
+    """The local checkout of a launch, or the folder that the job starts in.
 
     Attributes:
         path: Its top folder.
         head: The commit that is checked out; empty if the folder does not exist.
-        branch: The branch that is checked out; empty when none is.
-        upstream: The remote branch that it follows; empty for none.
+        branch: The checked out branch; empty without one.
+        upstream: The remote branch that it follows; empty without one.
         behind: Commits that the upstream has and the checkout lacks, as of the last fetch there.
         changed: Changed or untracked files that can affect training, sorted, at most 50.
-        changed_total: How many these are.
-        ignored_total: How many more changed, which by `code.ignore` cannot affect training.
-        patch: SHA-256 of what changed in those that can; empty when nothing did.
-        kept: SHA-256 of the scrubbed patch under `evidence/`; empty where none was kept.
+        changed_total: The number of these files.
+        ignored_total: The number of changed files that `code.ignore` excludes.
+        patch: SHA-256 of the changes that can affect training; empty without changes.
+        kept: SHA-256 of the scrubbed patch under `evidence/`; empty if no patch was kept.
     """
 
     path: str
@@ -64,12 +64,12 @@ class WorktreeFacts(Value):
 
 
 class StoreFacts(Value):
-    """What is known of the place of the output root.
+    """The facts about the output root's place.
 
     Attributes:
-        region: The bucket's region in the store's own words; empty where it says none.
-        complete: Steps of complete checkpoints that lie below the root already, newest last.
-        written: The newest file that was found below the root; empty where none was.
+        region: The bucket's region as the store names it; empty if unknown.
+        complete: Steps of existing complete checkpoints below the root, newest last.
+        written: The newest file below the root; empty without one.
         written_at: When it was written, by the store's clock.
     """
 
@@ -80,11 +80,11 @@ class StoreFacts(Value):
 
 
 class TrackerNames(Value):
-    """How the tracker knows the identity that is asked for.
+    """The tracker's facts about the requested identity.
 
     Attributes:
-        others: Ids of other runs that bear the same display name, at most 20.
-        shown_name: The name that the id bears there already; empty while it is new.
+        others: Ids of other runs with the same display name, at most 20.
+        shown_name: The current display name of the id; empty for a new id.
     """
 
     others: tuple[str, ...] = ()
@@ -92,12 +92,12 @@ class TrackerNames(Value):
 
 
 class LogbookFacts(Value):
-    """Whether the logbook gets through before anything is submitted.
+    """Whether the logbook can be pushed before a submit.
 
     Attributes:
-        pushed: This run's logbook stands on the remote.
-        refused: Why it cannot be written there; empty when it can.
-        after_approval: No human allowed the launch yet, so nothing was sent.
+        pushed: Whether this run's logbook is on the remote.
+        refused: Why the push is refused; empty if it is not.
+        after_approval: Whether nothing was sent because no human approved the launch yet.
     """
 
     pushed: bool
@@ -106,11 +106,11 @@ class LogbookFacts(Value):
 
 
 class HomeFacts(Value):
-    """What this home knows of the people whom a contract names, and of its own watch.
+    """This home's facts about a contract's principals and about its watch.
 
     Attributes:
-        kinds: The kind of each principal that is listed; who is not listed is not here.
-        watched: A watch loop runs in this home.
+        kinds: The kind of each listed principal.
+        watched: Whether a watch loop runs in this home.
     """
 
     kinds: dict[str, ActorKind] = {}
@@ -118,12 +118,12 @@ class HomeFacts(Value):
 
 
 class HardwareFacts(Value):
-    """The machines that an orchestrator has now; one that scales by itself may have none yet.
+    """The machines of an orchestrator. An autoscaling orchestrator may have no machines yet.
 
     Attributes:
-        machines: How many are alive.
-        cpus: Of all of them together.
-        accelerators: How many of them, or of their chips, by type, such as `TPU-V4`.
+        machines: The number of live machines.
+        cpus: The CPUs of all machines together.
+        accelerators: The number of accelerators by type, such as `TPU-V4`.
     """
 
     machines: int = 0
@@ -135,23 +135,22 @@ class BundleFacts(Value):
     """Whether the orchestrator holds the stated source bundle.
 
     Attributes:
-        there: It does, now.
+        there: Whether it holds the bundle now.
     """
 
     there: bool
 
 
 class Lineage(Value):
-    """What this ledger knows of the checkpoint to start from.
+    """This ledger's facts about the checkpoint to start from.
 
     Attributes:
-        run: The recorded run below whose checkpoint root it lies; empty for none.
-        validated: That run validated it.
-        rejected: Why that run rejected it; empty when it did not.
-        left: Why that run left the lineage beyond an earlier step, as after a rollback; empty when
-            it did not, or has validated the checkpoint since.
-        left_at: When it was left: what was written by then belongs to the lineage that was left.
-        unread: Recorded runs that cannot be read, so that nobody knows what they rejected.
+        run: The recorded run that owns its checkpoint root; empty if no run does.
+        validated: Whether that run validated it.
+        rejected: Why that run rejected it; empty if it did not.
+        left: Why that run abandoned its lineage, for example by a rollback; else empty.
+        left_at: When the lineage was abandoned. Earlier checkpoints belong to it.
+        unread: Recorded runs that cannot be read, so that their rejections are unknown.
     """
 
     run: str = ""

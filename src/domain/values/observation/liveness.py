@@ -10,7 +10,7 @@ from watchkeeper.domain.values.observation.sources import TrainingPhase
 
 
 class Moves(StrEnum):
-    """What one clock shows since the previous check."""
+    """The change of one clock since the previous check."""
 
     MOVED = "moved"
     STOOD = "stood"
@@ -23,8 +23,8 @@ class Witness(Value):
     """One clock of a run.
 
     Attributes:
-        name: `logs` for the steps in the output, `output` for the output itself, `tracker`,
-            `checkpoints` or `telemetry`.
+        name: `logs` (steps in the output), `output` (any output), `tracker`, `checkpoints` or
+            `telemetry`.
         moves: `moved`; `stood` if the clock answered without a change; `too_soon` if no change was
             possible yet; `catching_up` if a tracker shows nothing below its highest earlier step;
             `silent` without an answer.
@@ -32,9 +32,9 @@ class Witness(Value):
         uncertainty: Largest error of the step, in both directions.
         mark: Another value that changes when the clock moves, such as a digest of the output's
             tail.
-        since: When it first showed this.
-        checks: Number of checks in a row at which it did not move.
-        why: Why it is silent or shows nothing yet; empty if its steps explain it.
+        since: When it first showed this value.
+        checks: The number of consecutive checks without a change.
+        why: Why it is silent or shows nothing yet; else empty.
     """
 
     name: str
@@ -61,19 +61,18 @@ class Quiet(StrEnum):
 
 
 class Liveness(Value):
-    """What independent clocks show about whether a run moves.
+    """The verdict of independent clocks on whether a run advances.
 
     Attributes:
         phase: The phase of training; `None` while it is unknown.
         phase_since: When the phase began.
-        quiet: The verdict; empty if it is too soon, or if nothing runs.
+        quiet: The verdict; empty if it is too early, or if nothing runs.
         because: The reason for the verdict, in one sentence.
         since: When a new step was last seen; before the first one, the start of the phase.
         checks: Number of checks in a row without a new step, although one was possible.
         witnesses: The clocks, at most 5; without `telemetry` if the run has never had gauges.
         rate: Steps per second, from the newest two different steps of one clock.
-        excused_at: When a planned act last expected the standstill. The standstill is counted from
-            this time.
+        excused_at: When a planned act last expected the stall. The stall is counted from this time.
         unseen_s: Seconds since the tracker last moved in which other clocks showed newer steps.
             Each check adds at most two cadences, and nothing without a new step.
     """

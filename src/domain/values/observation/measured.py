@@ -14,23 +14,23 @@ NOT_FINITE_MAX = 4
 
 
 class Level(Value):
-    """Where a metric stands against what was expected of it.
+    """A metric compared with its expected value.
 
-    A value counts as raised above `limit`, or as fallen below it for what falls when it is bad.
+    A value counts if it is above `limit`, or below it for a metric whose fall is bad.
 
     Attributes:
-        metric: Its name.
+        metric: The metric's name.
         expected: The robust level before the newest excursion: a median.
         noise: Robust standard deviation around it.
-        limit: From where on a value counts.
+        limit: The value beyond which a point counts.
         current: The median of the newest points, at most 10.
         newest: The newest value.
         stretch: Most consecutive points beyond the limit that were new at this check.
-        stretch_from: Where they began.
-        stretch_to: Where they ended.
+        stretch_from: The step where this stretch began.
+        stretch_to: The step where this stretch ended.
         open_stretch: Consecutive points beyond the limit up to the newest one.
-        peak: The value farthest beyond the limit among them; none without any.
-        points: Points that `expected` rests on.
+        peak: The value farthest beyond the limit in the stretch; null without one.
+        points: The number of points behind `expected`.
     """
 
     metric: str
@@ -48,16 +48,16 @@ class Level(Value):
 
 
 class Pace(Value):
-    """How fast training goes, by cadences.
+    """The speed of training by cadence.
 
     Attributes:
-        metric: Its name; `steps per second` where it was taken from the steps' own times.
+        metric: The metric's name; `steps per second` if it was computed from steps.
         baseline: The median of the cadences before the low ones.
-        baseline_bins: Cadences that it rests on, this check's and earlier ones'.
-        newest: Upper medians of the newest cadences, newest first, at most 8; none for one that
-            too few points fall in.
-        low: How many cadences in a row are low, up to the newest.
-        inverted: The metric is a time for each step: its inverse was taken.
+        baseline_bins: The number of cadences behind the baseline.
+        newest: Upper medians of the newest cadences, newest first, at most 8; null for a cadence
+            with too few points.
+        low: The number of consecutive low cadences up to the newest.
+        inverted: Whether the metric is a time per step, so that its inverse is used.
     """
 
     metric: str
@@ -72,13 +72,13 @@ class NotFinite(Value):
     """A metric that was logged as NaN or infinite in the newest stretch of training.
 
     Attributes:
-        metric: Its name.
-        count: How often, as far as the history reaches.
-        first_step: The first time.
-        last_step: The newest time.
-        new: How often since the last check.
-        finite_since: Points that are numbers again since then.
-        line: Seen in the output, not at the tracker.
+        metric: The metric's name.
+        count: The number of bad values in the history.
+        first_step: The first bad step.
+        last_step: The newest bad step.
+        new: The number of bad values since the last check.
+        finite_since: The number of finite points since then.
+        line: Whether it was seen in the output instead of the tracker.
     """
 
     metric: str
@@ -94,13 +94,14 @@ class Shift(Value):
     """The loss of 5 min against the 55 min before, as practice compares them.
 
     Attributes:
-        mean: Of the 55 min, taken as the median.
-        deviation: Of the 55 min: by the median deviation, or half of the standard one if more.
-        limit: What the lowest loss of 5 min may not exceed.
-        lowest: The lowest loss of those 5 min that stand out most since the last check.
+        mean: The level of the 55 min, as a median.
+        deviation: The deviation of the 55 min: the median deviation, or half the standard deviation
+            if greater.
+        limit: The limit for the lowest loss of 5 min.
+        lowest: The lowest loss of the most conspicuous 5 min since the last check.
         step: The step at which these 5 min ended.
-        raised: The lowest is beyond the limit, or was, and the loss has not come half-way back.
-        since: When it went beyond, in seconds since 1970; none while it has not.
+        raised: Whether the loss went beyond the limit and has not come half-way back.
+        since: When it went beyond the limit, in seconds since 1970; null if it did not.
         now: The lowest loss of the newest 5 min.
     """
 
@@ -115,26 +116,26 @@ class Shift(Value):
 
 
 class Overlap(Value):
-    """The losses of a resumed instance beside those of the lineage before it.
+    """The losses of a resumed instance compared with the earlier lineage.
 
     Attributes:
         steps: Steps that were logged before and after.
-        beyond: How many of them differ by more than the contract allows.
-        new_beyond: How many of those are new at this check.
-        first_step: The first of them.
-        last_step: The last one compared.
-        worst_step: Where they differ most.
-        worst_before: The loss there before the resume.
-        worst_after: And after it.
-        max_abs: The largest difference, the agreed one taken off.
+        beyond: The number of these steps that differ by more than the contract allows.
+        new_beyond: The number of such steps that are new at this check.
+        first_step: The first compared step.
+        last_step: The last compared step.
+        worst_step: The step with the largest difference.
+        worst_before: The loss at this step before the resume.
+        worst_after: The loss at this step after the resume.
+        max_abs: The largest difference, minus the agreed difference.
         max_rel: The largest difference as a share of the loss before.
-        slack: What rounded losses may differ by themselves.
-        close: Steps in a row, up to the last one compared, that differ by no more than allowed.
-        offset: How far the loss lies off after the resume's warm-up, as a share; none before.
-        offset_error: The standard error of it.
-        offset_points: Points that it rests on.
-        offset_like: It compares like steps, and no trend.
-        reason: Why nothing is compared; empty where something may be.
+        slack: The rounding error of the compared losses.
+        close: The number of consecutive agreeing steps up to the last compared step.
+        offset: The offset of the loss after the resume's warm-up, as a share; null before.
+        offset_error: The standard error of the offset.
+        offset_points: The number of points behind the offset.
+        offset_like: Whether the offset compares the same steps instead of a trend.
+        reason: Why nothing is compared; else empty.
     """
 
     steps: int = 0
@@ -157,19 +158,19 @@ class Overlap(Value):
 
 
 class Measured(Value):
-    """Statistics of the metrics that a check saw; what could not be measured is none.
+    """Statistics of the metrics of a check. A missing statistic is null.
 
     Attributes:
-        points: Points of the newest stretch of training that were looked at.
-        source: Where they come from: the tracker's history, the lines of the output, or the newest
-            values of the checks themselves; empty without any.
-        first_step: The first step of the newest stretch, which a start or a resume began.
+        points: The number of points of the newest stretch of training.
+        source: Their source: the tracker's history, the output's lines, or the checks' newest
+            values; empty without points.
+        first_step: The first step of the newest stretch, after a start or a resume.
         last_step: Its newest step.
-        stride: Steps from one point to the next, as a median.
-        segment: How often the instance was seen to step back: restarts inside it.
-        high_water: The highest step before the newest stretch; none for a first one.
-        catching_up: Steps below the high-water mark are trained again.
-        warm: Warm-up is over.
+        stride: The median number of steps between points.
+        segment: How often the instance stepped back, by restarts inside it.
+        high_water: The highest step before the newest stretch; null for the first stretch.
+        catching_up: Whether training repeats steps below `high_water`.
+        warm: Whether the warm-up is over.
         loss: See `Level`.
         grad_norm: See `Level`.
         z_loss: See `Level`.
@@ -178,10 +179,10 @@ class Measured(Value):
         pace: See `Pace`.
         mfu: The newest model FLOPs utilisation, as logged.
         not_finite: See `NotFinite`.
-        skipped: Optimizer steps skipped in the newest 15 min; none where nobody counts them.
-        resume: See `Overlap`; none for a start from scratch.
-        losses: Pairs of step and loss, new at this check: the reference for a later resume.
-        losses_slack: What rounding may have taken from these losses.
+        skipped: Optimizer steps skipped in the newest 15 min; null if they are not counted.
+        resume: See `Overlap`; null for a start from scratch.
+        losses: New pairs of step and loss, for the comparison after a later resume.
+        losses_slack: The rounding error of these losses.
     """
 
     points: int = 0
@@ -208,23 +209,23 @@ class Measured(Value):
 
 
 FINITE_AGAIN = 30
-"""Finite points after which a NaN counts as over."""
+"""How many finite points end a NaN."""
 
 
 FINITE_AGAIN_CHECKS = 3
-"""The same if only the checks' own values are known."""
+"""How many finite checks end a NaN if only the checks' values are known."""
 
 
 BY_STEPS = "steps per second"
-"""Names the pace that is taken from the steps themselves."""
+"""The metric name of a pace that is computed from steps."""
 
 
 def low_cadences(pace: Pace, drop: float) -> int:
     """Recount from the record how many of the newest cadences in a row are low.
 
     Args:
-        pace: As recorded.
-        drop: Share below the baseline at which a cadence is low.
+        pace: The recorded pace.
+        drop: How far below the baseline a cadence is low, as a share.
 
     Returns:
         If all recorded cadences are low, the number that the check counted.

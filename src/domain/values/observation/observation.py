@@ -37,11 +37,11 @@ from watchkeeper.domain.values.observation.sources import (
 
 
 class NamedLine(Value):
-    """A line of the job's output that shows a text which the contract names.
+    """An output line with a text that the contract names.
 
     Attributes:
-        text: The text, as the contract has it.
-        line: The first line that shows it, at most 300 characters.
+        text: The text in the contract.
+        line: The first line with the text, at most 300 characters.
     """
 
     text: str
@@ -49,24 +49,24 @@ class NamedLine(Value):
 
 
 class Observation(Value):
-    """Facts of one check, per source; what is none was not had, and its reading says why.
+    """The facts of all sources at one check. A null fact is missing; its reading says why.
 
     Attributes:
-        instance: The instance that was looked at.
+        instance: The checked instance.
         at: When the reading began.
-        readings: How each source answered, and its own clock.
-        job: The orchestrator's word on the job.
+        readings: The state and the newest time of each source's answer.
+        job: The orchestrator's facts about the job.
         log_lines: The tail of the job's output, oldest first.
-        named_lines: What a longer tail shows of the texts that the contract names.
-        log_cut: The job printed more than what was looked through for them.
-        tracker: What the tracker shows now.
-        checkpoints: What lies below the checkpoint root.
+        named_lines: Lines of a longer tail with texts that the contract names.
+        log_cut: Whether the job printed more than was searched for these texts.
+        tracker: The tracker's current facts.
+        checkpoints: The checkpoints below the checkpoint root.
         attempts: The tries of the job's tasks, in time order.
-        capacity: What the job waits for or has.
+        capacity: The capacity that the job waits for or has.
         nodes: Machines of the cluster that the orchestrator reports.
-        history: What the tracker holds step by step.
+        history: The tracker's metric history.
         telemetry: The job's own gauges.
-        hosts: Disk and mounts of the run's machines.
+        hosts: Disks and mounts of the run's machines.
         others: Other jobs of the orchestrator that may have to do with this run.
     """
 
@@ -111,12 +111,12 @@ class StandingWaiver(Value):
 
 
 class JobDescription(Value):
-    """A job as its orchestrator describes it; a fact that it does not give is `None`.
+    """A job as its orchestrator describes it. A missing fact is `None`.
 
     Attributes:
         job: Its state.
         command: Its argument vector.
-        env: Its variables; the values of some are secrets, so it is never stored.
+        env: Its variables. Some values are secrets, so the variables are never stored.
         working_dir: Folder that it started in; empty for the orchestrator's default.
         carried: Other settings of the job that a relaunch repeats.
         lost: Settings of the job that a relaunch cannot repeat, as sentences.
@@ -190,17 +190,17 @@ class SealFacts(Value):
 
 
 def reading_of(observation: Observation, source: str) -> Reading:
-    """Return a source's reading; a source that was not asked is unavailable."""
+    """Return a source's reading. A source that was not queried is unavailable."""
     return _of_source(observation.readings, source)
 
 
 def gate_reading_of(facts: GateFacts, source: str) -> Reading:
-    """Return the reading of a source of the launch rules; unavailable if it was not asked."""
+    """Return a launch source's reading. A source that was not queried is unavailable."""
     return _of_source(facts.readings, source)
 
 
 def source_reading(readings: tuple[Reading, ...], source: str) -> Reading:
-    """Return a source's reading from recorded ones; unavailable without one."""
+    """Return a source's recorded reading. A missing reading is unavailable."""
     return _of_source(readings, source)
 
 

@@ -1,8 +1,7 @@
 """Signals: claims from outside about what happened, before they are judged.
 
-A signal is a claim, not a fact. A run keeps claims as a map. For each subject the map holds the
-claim with the newest time outside. So a late, repeated or reordered signal changes nothing that is
-known better. The same signals in any order leave the same claims.
+A signal is a claim, not a fact. A run keeps the newest claim for each subject, by the time outside.
+So late, repeated or reordered signals change nothing.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ CLAIMS_MAX = 256
 family has its own limit, so that a thousand dead processes do not displace a deleted checkpoint."""
 
 RECORDED_A_MINUTE = 60
-"""Signals of one source that a run records in a minute; the last of them counts for all others."""
+"""How many signals of one source a run records in a minute. The last one represents the others."""
 
 MESSAGE_BYTES_MAX = 10_000_000
 """Pub/Sub takes messages of 10 MB at most."""
@@ -30,7 +29,7 @@ Heard = Mapping[str, tuple[datetime, int]]
 """By source: the newest minute in which signals were recorded, and how many."""
 
 Short = Annotated[str, StringConstraints(max_length=300)]
-"""Characters kept of a text from outside: a line, a name or a path."""
+"""A text from outside, cut to a bounded length: a line, a name or a path."""
 
 Key = Annotated[str, StringConstraints(min_length=1, max_length=600)]
 
@@ -154,7 +153,7 @@ _FAMILIES: Mapping[str, tuple[SignalKind, ...]] = MappingProxyType(
         ),
     }
 )
-"""Kinds about one subject, of which the newest holds. Any other kind is a family of its own."""
+"""Kinds about one subject, of which only the newest counts. Any other kind is its own family."""
 
 _PLACES: Mapping[SignalKind, tuple[str, int]] = MappingProxyType(
     {kind: (family, rank) for family, kinds in _FAMILIES.items() for rank, kind in enumerate(kinds)}
@@ -162,20 +161,20 @@ _PLACES: Mapping[SignalKind, tuple[str, int]] = MappingProxyType(
 
 
 class Signal(Value):
-    """One message of the outside, parsed and scrubbed.
+    """One message from outside, parsed and scrubbed.
 
     Attributes:
-        source: Whose natural keys these are, such as `gcs`, `logging` or `ray_job`.
-        key: Its identity at the source, never the transport's message id.
+        source: The source of the natural keys, such as `gcs`, `logging` or `ray_job`.
+        key: Its identity at the source, not the transport's message id.
         kind: What it claims.
-        subject: What it speaks of: a checkpoint's folder, a node, a submission, an incident.
+        subject: Its subject: a checkpoint's folder, a node, a submission or an incident.
         summary: One line for people.
-        clues: What it may be bound by, each as `<space>:<name>`, such as `submission:hero-i2`;
-            the strongest first.
+        clues: Clues for binding, each as `<space>:<name>`, such as `submission:hero-i2`; the
+            strongest first.
         facts: Details by name, as text.
         occurred_at: When it happened, by the source.
-        published_at: When the transport took it; none when it tells no time.
-        received_at: When it reached us.
+        published_at: When the transport accepted it; null if unknown.
+        received_at: When watchkeeper received it.
     """
 
     source: Short
@@ -195,13 +194,14 @@ class Delivery:
     """One message as a transport brought it.
 
     Attributes:
-        transport: What brought it, such as a subscription's name.
-        message_id: What the transport calls it; no identity, since one fact comes by several.
-        data: Its bytes; empty where all is in the attributes.
-        attributes: What stands around it.
-        published_at: When the transport took it; none when it tells no time.
-        received_at: When it reached us.
-        attempt: Which try to deliver it this is, where the transport counts.
+        transport: The transport, such as a subscription's name.
+        message_id: The transport's message id. It is no identity, since one fact may come in
+            several messages.
+        data: Its bytes; empty if everything is in the attributes.
+        attributes: The attributes of the message.
+        published_at: When the transport accepted it; null if unknown.
+        received_at: When watchkeeper received it.
+        attempt: The number of the delivery attempt, if the transport counts.
     """
 
     transport: str
@@ -215,14 +215,14 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A message that was understood and says nothing worth keeping; it is counted."""
+    """A message without useful content. It is only counted."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """A message that cannot be read; it is put aside with its bytes."""
+    """A message that cannot be read. It is quarantined with its bytes."""
 
     reason: str
 
@@ -233,14 +233,14 @@ Parsed = tuple[Signal, ...] | Ignored | Poison
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The newest word on one subject.
+    """The newest claim about one subject.
 
     Attributes:
-        kind: What is claimed.
-        subject: Of what.
+        kind: The kind of claim.
+        subject: The subject.
         at: When it happened outside.
         summary: One line for people.
-        source: Who says so.
+        source: The source.
         key: The signal's natural key.
     """
 

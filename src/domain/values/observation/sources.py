@@ -1,6 +1,6 @@
-"""Further sources on a run: attempts, capacity, hosts, metrics, telemetry.
+"""Facts of the optional sources: attempts, capacity, hosts, metrics, telemetry.
 
-Each is one part of an observation. What a source did not report is `None` or empty, never a guess.
+Each type is one part of an observation. A value that a source did not report is `None` or empty.
 """
 
 from enum import StrEnum
@@ -29,7 +29,7 @@ Line = Annotated[ForeignText, Field(max_length=2_000)]
 
 
 class AttemptState(StrEnum):
-    """An orchestrator's word on one try of one task."""
+    """The orchestrator's state of one attempt of one task."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -42,22 +42,22 @@ class AttemptState(StrEnum):
 
 
 class AttemptFacts(Value):
-    """One try of one task of a job.
+    """One attempt of one task of a job.
 
     Attributes:
-        task: Its name at the orchestrator, such as `/alice/run/0`, or a rank.
-        attempt: Which try it is, from 0.
+        task: The task's name at the orchestrator, such as `/alice/run/0`, or a rank.
+        attempt: The number of the attempt, from 0.
         state: See `AttemptState`.
         started_at: By the orchestrator's clock.
-        ended_at: By the orchestrator's clock; none while it lives.
-        exit_code: 0 to 255; none where a signal ended it or nobody saw.
+        ended_at: By the orchestrator's clock; null while it is live.
+        exit_code: The exit code, 0 to 255; null after a signal or if unknown.
         signal: The number of the signal that ended it.
-        oom: The orchestrator's own flag that memory ran out; none where it has no such flag.
-        memory_asked_bytes: What it asked for.
-        memory_peak_bytes: What it used at most.
-        node: Machine that it ran on.
-        worker_failure: The machine failed it, by the orchestrator; none where it does not tell.
-        message: The orchestrator's own sentence.
+        oom: The orchestrator's flag that memory ran out; null without such a flag.
+        memory_asked_bytes: The requested memory.
+        memory_peak_bytes: The highest used memory.
+        node: The machine of the attempt.
+        worker_failure: Whether the orchestrator blames the machine; null if it does not say.
+        message: The orchestrator's message.
     """
 
     task: str
@@ -76,15 +76,15 @@ class AttemptFacts(Value):
 
 
 class CapacityFacts(Value):
-    """What the orchestrator says about the machines that a job waits for or has.
+    """The orchestrator's facts about the machines that a job waits for or has.
 
     Attributes:
-        pending_reason: Why it waits, in the orchestrator's words.
-        wanted: Workers, slices or nodes that it asked for.
-        granted: How many of them it has.
+        pending_reason: Why the job waits, in the orchestrator's words.
+        wanted: The number of requested workers, slices or nodes.
+        granted: The number of granted ones.
         unmet: Demands that nothing serves, such as `{"TPU-v5p-8-head": 1}`.
         provisioning: Machines that are being started; null if unknown.
-        hardware: What it was given, such as `v5p-8`; empty if unknown.
+        hardware: The granted hardware, such as `v5p-8`; empty if unknown.
     """
 
     pending_reason: Line = ""
@@ -100,9 +100,9 @@ class NodeFacts(Value):
 
     Attributes:
         node: Its name or id.
-        alive: Whether it counts as alive; none where the orchestrator cannot tell.
-        since: When that began.
-        reason: Why it is not, in the orchestrator's words.
+        alive: Whether it is alive; null if the orchestrator does not know.
+        since: When this state began.
+        reason: Why it is not alive, in the orchestrator's words.
     """
 
     node: str
@@ -112,11 +112,11 @@ class NodeFacts(Value):
 
 
 class MountFacts(Value):
-    """A folder that is to be a mount, such as one of gcsfuse.
+    """A folder that must be a mount, such as a gcsfuse mount.
 
     Attributes:
         path: The folder.
-        mounted: Whether it is one; none where nobody could tell.
+        mounted: Whether it is a mount; null if unknown.
     """
 
     path: str
@@ -129,10 +129,10 @@ class HostFacts(Value):
     Attributes:
         host: Its name.
         path: The file system that was measured.
-        total_bytes: What its jobs can fill: used and free. Blocks that the system keeps for itself
-            are in neither, so that the shares are those of `df`.
-        free_bytes: What is free of it.
-        mounts: Folders that are to be mounts.
+        total_bytes: The used and free bytes, without blocks that are reserved for the system, as
+            `df` counts.
+        free_bytes: The free bytes.
+        mounts: Folders that must be mounts.
         at: When it was measured.
     """
 
@@ -145,13 +145,13 @@ class HostFacts(Value):
 
 
 class MetricHistory(Value):
-    """What was logged step by step: the newest points, oldest first.
+    """The newest points of the metric history, oldest first.
 
     Attributes:
         steps: Steps in the order in which they were logged; a resume may step back.
         times: When each was logged, in seconds since 1970; empty if unknown.
-        columns: Values by metric name, one for each step; NaN where a step has none of it, so a
-            logged NaN travels in `not_finite`.
+        columns: Values by metric name, one for each step. NaN means that the step has no value;
+            logged NaNs are in `not_finite`.
         not_finite: Steps at which a metric was logged as NaN or infinite, by metric name.
     """
 
@@ -173,7 +173,7 @@ class MetricHistory(Value):
 
 
 class TrainingPhase(StrEnum):
-    """Where a job says that it is: the three phases of the stall contract of practice."""
+    """The phase that a job reports."""
 
     NOT_STARTED = "not_started"
     INITIALISING = "initialising"
@@ -181,13 +181,13 @@ class TrainingPhase(StrEnum):
 
 
 class TelemetryFacts(Value):
-    """What the job's own gauges say, such as a Prometheus endpoint.
+    """The values of a job's own gauges, such as from a Prometheus endpoint.
 
     Attributes:
         at: The newest sample's time.
-        phase: Where the job says that it is.
+        phase: The phase that the job reports.
         step: Its step gauge.
-        progress_at: When it last made progress, by its own gauge.
+        progress_at: The time of the last progress, by its own gauge.
         values: Further gauges by name, at most 64.
     """
 
@@ -202,11 +202,11 @@ class OtherJob(Value):
     """Another job that may have to do with this run.
 
     Attributes:
-        job: Its id at the orchestrator.
-        state: The orchestrator's word on it.
+        job: The job's id at the orchestrator.
+        state: The orchestrator's state of the job.
         root: The output root that it writes to; empty if unknown.
-        diagnostic: It is known to be a trial or a diagnosis and no production job.
-        run: The slug that it carries; empty for none.
+        diagnostic: Whether it is known to be a trial or diagnostic job.
+        run: The run's slug in its metadata; empty without one.
         submitted_at: When it was submitted.
     """
 
@@ -219,12 +219,12 @@ class OtherJob(Value):
 
 
 class ClusterFacts(Value):
-    """What an orchestrator says around a job: what it waits for, the machines, other live jobs.
+    """The surroundings of a job: its capacity, the machines and other live jobs.
 
     Attributes:
-        capacity: What the job waits for or has; none where the job is not there.
-        nodes: The machines, at most `NODES_MAX`; those that are not alive first.
-        others: Other live jobs that carry the run's slug or its output root, at most `OTHERS_MAX`.
+        capacity: The capacity that the job waits for or has; null if the job does not exist.
+        nodes: The machines, at most `NODES_MAX`; dead machines first.
+        others: Other live jobs with the run's slug or output root, at most `OTHERS_MAX`.
     """
 
     capacity: CapacityFacts | None = None

@@ -1,4 +1,4 @@
-"""Reasons to doubt a tracker: its data does not fit the recorded lineage."""
+"""Reasons to doubt a tracker whose data does not fit the recorded lineage."""
 
 from typing import Annotated, Literal
 
@@ -15,9 +15,9 @@ class Doubt(Value):
 
     Attributes:
         ground: See `Ground`.
-        line: What was seen, in one sentence with its numbers.
-        checks: Checks in a row that could tell and saw it.
-        seen: This check saw it; false where it is only kept, since nobody could tell now.
+        line: One sentence with the numbers that do not fit.
+        checks: The number of consecutive checks that saw it.
+        seen: Whether this check saw it. False means that this check could not compare.
     """
 
     ground: Ground
@@ -27,16 +27,16 @@ class Doubt(Value):
 
 
 class TrackerFit(Value):
-    """How what a tracker shows fits the instance, as far as a check could tell.
+    """The comparison of a tracker with the instance at a check.
 
     Attributes:
-        doubts: What does not fit, at most one for each ground.
-        compared: This check could tell on at least one ground.
+        doubts: The doubts, at most one for each ground.
+        compared: Whether this check could compare at least one ground.
         step: The newest step that the tracker showed under this instance.
-        step_best: The step that it may not fall behind: the highest it was seen to log itself.
+        step_best: The step below which it must not fall: the highest step that it logged itself.
         step_logged: The highest step that the output showed under this instance.
         at: The newest time that the tracker showed.
-        attempts: Failed attempts of the orchestrator's at that time.
+        attempts: The orchestrator's failed attempts at that time.
     """
 
     doubts: tuple[Doubt, ...] = ()

@@ -1,21 +1,20 @@
-"""Which names announce a secret, and which values under them are harmless.
+"""Recognises names of secrets, and harmless values under such names.
 
-Names are read as words. WANDB_API_KEY and hubToken announce a secret; MONKEY, tokenizer and
-num_tokens do not. A value that only points at a secret, or says that there is no secret, is kept as
-evidence.
+Names are split into words. WANDB_API_KEY and hubToken name a secret; MONKEY, tokenizer and
+num_tokens do not. A reference to a secret is harmless and is kept as evidence.
 """
 
 import re
 from functools import lru_cache
 
 _NAME_CHARS_MAX = 120
-"""Only the end of a longer name is read; no real variable name is so long."""
+"""Only the end of a longer name is read."""
 
 _HARMLESS_CHARS_MAX = 512
 """A longer value never counts as harmless, which bounds the work of the check."""
 
 _VALUE_CHARS_MIN = 3
-"""A shorter value is only a placeholder, like `x` in examples; a password may be so short."""
+"""A shorter value is a placeholder, like `x` in examples. This does not apply to passwords."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
@@ -31,7 +30,8 @@ _KEY_OWNERS = (
     "|groq|hf|huggingface|gh|github|gitlab|gcp|gcs|google|aws|s3|azure|slack|discord|sentry|datadog"
     "|dd|neptune|comet|mlflow|pagerduty|opsgenie|sendgrid|kaggle|tailscale"
 )
-"""Words before `key` that make it a secret. Alone, a key sorts, partitions or names a column."""
+"""Words before `key` that make it a secret. The word `key` alone usually means a column or sort
+key."""
 
 _TOKEN_OWNERS = "access|auth|refresh|bearer|api|bot|session|id|hub|hf|gh|github|gitlab|secret"
 _PASS_OWNERS = "db|user|smtp|mysql|postgres|pg|redis|admin|root|ftp|mail|ssh|login|proxy|registry"
@@ -75,7 +75,7 @@ _NEUTRAL_LAST = _words(
     " rotation jar"
 )
 _HANDED_ON = _NEUTRAL_LAST | {"key", "value"}
-"""Name endings of variables in code that are no secret, or only pass one on."""
+"""Name endings of variables in code that are no secret, or only pass a secret on."""
 
 _ADDRESS_LAST = frozenset({"uri", "url", "urls"})
 
@@ -160,17 +160,17 @@ _WORDS_ONLY = re.compile(r"[\w-]*[A-Za-z0-9][\w-]*", re.ASCII)
 _IDENTIFIER = re.compile(r"_*[a-z]+(?:_[a-z]+)*", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", re.ASCII)
-# Both ends of a masked value may show, as tools print it to tell keys apart.
+# Tools may print both ends of a masked value, so that people can tell keys apart.
 _MASKED = re.compile(r"[\w-]{0,12}(?:\*{3,}|…|\.{3})[\w-]{0,6}", re.ASCII)
 _PLACEHOLDER = re.compile(r"<[A-Za-z _.-]{1,60}>|\[[A-Za-z _-]{1,40}\]", re.ASCII)
 
 
 @lru_cache(maxsize=4096)
 def sensitive_name(name: str) -> bool:
-    """Return whether a name announces a secret: HF_TOKEN does, TOKENIZER does not.
+    """Return whether a name means a secret: HF_TOKEN does, TOKENIZER does not.
 
     Args:
-        name: Of a variable, flag, field, header or query parameter; dotted names are welcome.
+        name: The name of a variable, flag, field, header or query parameter; it may have dots.
     """
     joined = _joined(name)
     last_part = _joined(name.rpartition(".")[2]).split("_")
@@ -189,7 +189,7 @@ def sensitive_name(name: str) -> bool:
         return token[1] not in _PLAIN_TOKENS
     if _AUTH.search(joined):
         return True
-    # Lower-case names of the kind `x_key` are mostly columns; in an environment they are secrets.
+    # Lower-case names such as `x_key` are mostly columns.
     key = _KEY.search(joined)
     return key is not None and name.isupper() and key[1] not in _PLAIN_KEYS
 
@@ -203,7 +203,7 @@ def weak_name(name: str) -> bool:
     joined = _joined(name)
     if joined in ("token", "cookie", "dsn") or _WEAK.search(joined) is not None:
         return True
-    # Without a word for the key's owner, programs mostly mean a column.
+    # Without a word for its owner, a key is mostly a column.
     return _KEY.search(joined) is not None and _STRONG.search(joined) is None
 
 
@@ -224,7 +224,7 @@ def harmless(value: str, name: str, *, code: bool = False) -> bool:
     """Return whether a value under a sensitive name is harmless.
 
     References, pointers, paths, numbers, masked values, names of variables and words such as
-    `missing` are harmless. Whatever is in doubt is a secret.
+    `missing` are harmless. A doubtful value counts as a secret.
 
     Args:
         value: The text under the name, without quotes.
@@ -253,7 +253,7 @@ def _refers_to_another(value: str, kind: str) -> bool:
         return True
     if _MASKED.fullmatch(value) or _POINTER.fullmatch(value) or _PLACEHOLDER.fullmatch(value):
         return True
-    # Addresses of hooks and databases are credentials; others only say where to ask for one.
+    # Addresses of webhooks and databases are credentials. Other addresses are not.
     hook = kind in ("webhook", "dsn", "slack", "discord")
     return not hook and _ADDRESS.fullmatch(value) is not None
 

@@ -1,8 +1,8 @@
 """Finds secrets in a text by exact value, by shape and by position.
 
 Every pattern takes time linear in the text. Repeats are possessive, bounded, or started only at the
-edge of a run, and each value is scanned once. Patterns never see redaction marks: the caller hides
-each behind `HIDDEN`, which is neither a letter nor a space.
+edge of a run, and each value is scanned once. Patterns never see redaction marks: the caller
+replaces them by `HIDDEN`, which is neither a letter nor a space.
 """
 
 import re
@@ -29,9 +29,9 @@ class _Shape:
 
     Attributes:
         kind: What it finds.
-        keyword: A literal that each match holds: without it the pattern is not tried.
+        keyword: A literal in each match. A text without it is not searched.
         source: The whole match is the secret, or its group `secret` if it has one.
-        rank: Below `SHAPE` if another rule may know the owner better.
+        rank: Below `SHAPE` if another rule may know the kind better.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class _Shape:
 def _shape(kind: str, prefix: str, rest: str) -> _Shape:
     r"""Return a shape whose literal prefix starts a word, also after `\n`, `%3D` and a colour."""
     literal = re.escape(prefix)
-    # The literal comes first: so the search jumps to it, and only then looks at what is before.
+    # The literal comes first, so that the search is fast. The text before it is checked afterwards.
     ways = (rf"(?<![A-Za-z0-9]{literal})", rf"(?<=\\[nrt]{literal})", rf"(?<=[0-9]m{literal})")
     edge = f"{literal}(?:{'|'.join(ways)}|(?<=%[0-9A-F]{{2}}{literal}))"
     return _Shape(kind, prefix, edge + rest)
@@ -139,7 +139,7 @@ _SIGNED_WORDS = (
     "%3d",
 )
 _SIGNATURE_CHARS_MIN = 16
-"""A shorter `sig` is the name of a signal: real signatures have 27 characters and more."""
+"""A shorter `sig` is the name of a signal. Real signatures have at least 27 characters."""
 
 _USERINFO = re.compile(
     r":(?:\\*/){2}(?P<user>[^\s/?#@:\"'<>\\]{0,256}+)"
@@ -147,13 +147,13 @@ _USERINFO = re.compile(
     re.ASCII,
 )
 _USER_CHARS_MIN = 20
-"""A user in a URL that is shorter is the name of a person or an account, not a token."""
+"""A shorter user in a URL is a person or an account, not a token."""
 
 _HEX40 = re.compile(
     r"(?:(?<![0-9A-Za-z])|(?<=\\[nrt]))(?:local-)?[0-9a-f]{40}(?![0-9A-Za-z])", re.ASCII
 )
 _NEAR_CHARS_MAX = 160
-"""How far before 40 hex characters `wandb` is looked for, on the same line."""
+"""How far before 40 hex characters the word `wandb` is searched, on the same line."""
 
 _LABEL = re.compile(
     r"(?<![\w.-])([A-Za-z_][\w.-]*)\\*[\"']?\]?[ \t]*[:=][ \t]*\\*[\"']?$", re.ASCII
@@ -187,7 +187,8 @@ MARK = re.compile(
     rf"(?:«|\\{{1,16}}u00ab)redacted:(?P<kind>{'|'.join(sorted(KINDS))}):[0-9a-f]{{4}}"
     r"(?:»|\\{1,16}u00bb)"
 )
-"""A redaction mark, also as ASCII-only JSON writes it. The closed list of kinds hides nothing."""
+"""A redaction mark, also in ASCII-only JSON. Only known kinds are accepted, so that a mark cannot
+hide other text."""
 
 
 def hidden(text: str) -> str:
@@ -201,7 +202,7 @@ def spans(text: str, exact: Iterable[tuple[str, str]]) -> list[Span]:
     """Find every secret in a text, unordered; several rules may find the same one.
 
     Args:
-        text: What is searched, its redaction marks hidden.
+        text: The text to search, with hidden redaction marks.
         exact: Secret values that are known, each with its kind.
     """
     found = [*_exact(text, exact), *_vendors(text)]
@@ -238,7 +239,7 @@ def _shapes(text: str) -> Iterator[Span]:
             continue
         group = "secret" if "secret" in shape.pattern.groupindex else 0
         for match in shape.pattern.finditer(text):
-            # Without a digit what follows `bearer` is a word of a sentence.
+            # Text without a digit after `bearer` is part of a sentence.
             if shape.kind != "bearer" or credential_like(match[group]):
                 yield Span(match.start(group), match.end(group), shape.kind, shape.rank)
 
@@ -266,14 +267,14 @@ def _addresses(text: str) -> Iterator[Span]:
 
 
 def _near_wandb(text: str) -> Iterator[Span]:
-    """Find W&B's old keys: 40 hex, like git commits, so the words around them decide."""
+    """Find W&B's old keys of 40 hex digits. Git commits look alike, so nearby words decide."""
     if "wandb" not in text.lower():
         return
     for match in _HEX40.finditer(text):
         before = text[max(0, match.start() - _NEAR_CHARS_MAX) : match.start()].replace("\\n", "\n")
         line = before.rpartition("\n")[2]
         if not line.strip() and text[match.end() : match.end() + 1] in ("", "\n", "\r", "\\"):
-            # Alone on its line, as it is typed after a prompt for the key.
+            # A key alone on its line, as typed after a prompt.
             line = before.rstrip("\n").rpartition("\n")[2]
             if "key" not in line.lower() and "login" not in line.lower():
                 continue

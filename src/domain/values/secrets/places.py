@@ -19,7 +19,7 @@ Exact = tuple[tuple[str, str], ...]
 """Known secret values, each with its kind."""
 
 _DEPTH_MAX = 200
-"""Deeper nesting is refused: no event or signal is so deep, and Python's stack ends at 1,000."""
+"""Deeper nesting is refused, since Python's stack ends at 1,000."""
 
 _PROGRAMS = frozenset({"wandb", "curl", "sshpass", "docker", "podman"})
 """Programs whose arguments are read as one command line."""
@@ -126,7 +126,7 @@ def _inner_name(key: str, outer: str) -> str:
     if outer and key.lower() in ("value", "default", "current"):
         return outer
     inside = outer.rpartition("_")[2].lower() in _CONTAINERS
-    # Read together, so that names, counts and places of secrets are kept.
+    # The items are read together, since a secret may span several items.
     return outer if inside and sensitive_name(f"secret_{key}") else ""
 
 

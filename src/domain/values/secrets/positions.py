@@ -93,7 +93,8 @@ _NO_SCALAR = re.compile(
     r"|<[A-Za-z _.-]{1,60}>"
 )
 _CLOSERS = {quote: re.compile(f"[{quote}\n]") for quote in "\"'`"}
-# Characters that end a word in a shell or query belong to a value where a word goes on after them.
+# These characters end a word in a shell or query. They belong to the value if the word continues
+# after them.
 _BARE = re.compile(
     r"(?:[^\s\"'`,;&|<>\\\x00-\x1f]"
     r"|[,;](?![\s\"'\[{]|$|[\w.-]{1,64}[=:])"
@@ -162,7 +163,7 @@ def _assigned(text: str) -> Iterator[Span]:
     """Find `NAME=value`, `--name=value`, `"name": "value"` and headers."""
     done = 0
     for match in _ASSIGNED.finditer(text):
-        # A value inside a value that was found is covered, and is not scanned again.
+        # A value inside a found value is not searched again.
         if match.end() < done or not sensitive_name(match["name"]):
             continue
         span = _assigned_span(text, match)
@@ -175,7 +176,7 @@ def _assigned_span(text: str, match: re.Match[str]) -> Span | None:
     """Return the span of the value that follows a sensitive name and a sign, or none."""
     name, colon = match["name"].rstrip(".-"), match["sep"] == ":"
     if colon and text.endswith("//", 0, match.start()):
-        # In a URL this is a user, and the rule for URLs knows where its password ends.
+        # In a URL this is a user. The rule for URLs finds the password.
         return None
     scheme = _SCHEME.match(text, match.end()) if "auth" in name.lower() else None
     bounds = _value(text, scheme.end() if scheme is not None else match.end())

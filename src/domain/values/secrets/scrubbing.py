@@ -1,9 +1,9 @@
 """The one place that removes secrets from texts before they are stored.
 
-An immutable log makes a leak permanent, and a false redaction loses evidence for ever. So exact
-values, positions and shapes are redacted. Randomness alone never is: run ids, commits and digests
-are what the record is made of. A mark names the kind of the secret and four hex digits of a keyed
-hash. The same secret can be recognised by them, but not guessed.
+An immutable log makes both a leak and a false redaction permanent. So known values, positions and
+shapes are redacted, but never mere randomness such as run ids and commits. A mark names the kind of
+the secret and four hex digits of a keyed hash. Equal secrets get equal marks, but cannot be
+guessed.
 """
 
 import hmac
@@ -33,7 +33,8 @@ _PASSES_MAX = 16
 _SEEN_CHARS_MIN = 16
 _SEEN_CHARS_MAX = 512
 _SEEN_MAX = 64
-"""Which secrets, and how many, are also searched in the rest of their text or structure."""
+"""The length and number of secrets that are also searched in the rest of their text or
+structure."""
 
 _MARK_BEGINS = re.compile(r"(?:«|\\u00ab)redacted:")
 _BREAK = re.compile(r"\\{1,8}[nrt]|\s+")
@@ -221,8 +222,8 @@ def _seen(found: Survey) -> Iterator[_Exact]:
     for here in found.values.values():
         for span in here.spans:
             secret = here.text[span.start : span.end]
-            # Nearby words are too weak to treat a commit as a key in other places too. A part of a
-            # signed URL is an address.
+            # Keys found by nearby words may be commits, so they are not searched elsewhere. A part
+            # of a signed URL is an address.
             if span.rank is Rank.NEAR or span.kind == "signedurl" or HIDDEN in secret:
                 continue
             if _SEEN_CHARS_MIN <= len(secret) <= _SEEN_CHARS_MAX and credential_like(secret):

@@ -9,7 +9,7 @@ HIDDEN = "\ue000"
 
 
 class Rank(IntEnum):
-    """How much a rule knows about what it found; the lowest names the kind."""
+    """How reliable a rule is. The lowest rank names the kind."""
 
     EXACT = 0
     SHAPE = 1
