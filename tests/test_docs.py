@@ -133,7 +133,7 @@ def test_every_command_that_is_told_exists_with_its_options(path: Path) -> None:
             assert told <= known | {"--help"}, f"{line}: {told - known}"
 
 
-def test_the_guide_names_every_exit_code() -> None:
+def test_the_page_names_every_exit_code() -> None:
     codes = {
         EXIT_DONE,
         EXIT_BROKEN,
@@ -142,7 +142,7 @@ def test_the_guide_names_every_exit_code() -> None:
         EXIT_BAD_INPUT,
         EXIT_INTERRUPTED,
     }
-    section = page("docs/how-to/operate.md").partition("## Exit codes")[2].partition("\n## ")[0]
+    section = page("docs/reference/exit-codes.md").partition("\n## ")[2].partition("\n## ")[0]
     assert {int(found) for found in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)} == codes
 
 
@@ -248,6 +248,30 @@ def test_the_pages_stand_alone() -> None:
         assert "/work/" not in path.read_text(encoding="utf-8"), path
 
 
+USER_PAGES = [
+    path
+    for path in PAGES
+    if DOCS in path.parents and path.relative_to(DOCS).parts[0] != "maintainers"
+]
+
+
+def test_the_user_pages_are_short() -> None:
+    assert sum(path.stat().st_size for path in USER_PAGES) <= 120_000
+
+
+@every_row("path", USER_PAGES, ids=ids(USER_PAGES))
+def test_a_user_page_is_read_in_one_sitting(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert number_of_words(text) <= 1_500
+    for row in re.findall(r"^\|.*\|$", FENCE.sub("", text), re.MULTILINE):
+        for cell in re.split(r"(?<!\\)\|", row):
+            assert number_of_words(cell) <= 25, cell
+
+
+def number_of_words(text: str) -> int:
+    return len(re.findall(r"\S*\w\S*", text))
+
+
 # --- State diagram ------------------------------------------------------------------------------
 
 
@@ -343,10 +367,10 @@ def said_by_the_code() -> str:
     return "\n".join(texts)
 
 
-GUIDE = page("docs/how-to/operate.md")
-MESSAGES = [line for block in fenced(GUIDE, "message") for line in block.splitlines()]
+GUIDES = "".join(path.read_text("utf-8") for path in sorted((DOCS / "how-to").glob("*.md")))
+MESSAGES = [line for block in fenced(GUIDES, "message") for line in block.splitlines()]
 STATUS_LINES = re.findall(
-    r"^\| `([^`]+)` \|", GUIDE.partition("## What status says")[2].partition("\n## ")[0], re.M
+    r"^\| `([^`]+)` \|", page("docs/reference/status.md").partition("## The last lines")[0], re.M
 )
 FROM_SQLITE = ("database or disk is full",)
 PIECE_MIN = 12
@@ -496,7 +520,6 @@ def test_pages_claim_no_more_than_the_code_does() -> None:
     )
     assert named == [GuardedAction.DIRTY_LAUNCH.value]
     assert "An approval counts from a" not in in_one_line("docs/maintainers/signals.md")
-    assert "# only these" not in in_one_line("docs/how-to/operate.md")
     assert "The hashes do not protect the order between streams" in in_one_line(
         "docs/maintainers/ledger-format.md"
     )

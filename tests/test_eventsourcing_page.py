@@ -14,7 +14,7 @@ from watchkeeper.domain.run.envelope import encode
 from watchkeeper.domain.run.operator import NoteAdded
 from watchkeeper.ports.event_store import Write
 
-PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "eventsourcing.md"
+PAGE = Path(__file__).parents[1] / "docs" / "maintainers" / "eventsourcing.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

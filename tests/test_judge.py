@@ -24,7 +24,7 @@ from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 from watchkeeper.projections.published.cloud_event import type_name
 from watchkeeper.projections.published.event_data import whole_row
 
-DOCS = Path(__file__).parents[1] / "docs" / "maintainers" / "judgement.md"
+DOCS = Path(__file__).parents[1] / "docs" / "how-to" / "judge.md"
 SCRUBBER = Scrubber(b"k" * 16, {"TOKEN": "tops3cret-value"})
 RUNNING: dict[str, Any] = {
     "at": "2026-11-21T01:00:00Z",

@@ -14,6 +14,8 @@ from tests.postgres import PostgresServer
 from tests.stores import ON_BOTH, ON_FILE, store_at
 
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("ledger.md", "backup.md", "upgrade.md")
+"""Read one after the other, since each needs what the steps before it left."""
 
 
 def steps(text: str) -> list[str]:
@@ -53,7 +55,7 @@ def test_every_step_of_the_page_does_what_it_says(
     with store_at(home) as store:
         told(store)
     monkeypatch.chdir(tmp_path)
-    page = (DOCS / "how-to/ledger.md").read_text()
+    page = "".join((DOCS / "how-to" / name).read_text() for name in PAGES)
     words = [shlex.split(step.replace("$WATCHKEEPER_HOME", str(home))) for step in steps(page)]
     assert tried(cli, words) >= 20
 
@@ -72,7 +74,7 @@ def test_the_last_steps_of_a_restore_mend_all_views_after_an_older_file_was_put_
     for name in names:
         (home / name).write_bytes(older[name])
     assert cli("ledger", "catch-up").code == 1
-    by_hand = section("how-to/ledger.md", "Restore").partition("by hand")[2]
+    by_hand = section("how-to/backup.md", "Restore").partition("by hand")[2]
     assert tried(cli, map(shlex.split, steps(by_hand))) == 2
     assert cli("verify", "--offline").code == 0
 
@@ -94,7 +96,7 @@ def test_a_ledger_moves_to_postgresql_and_back_by_the_steps_of_the_guide(
     assert cli("ledger", "catch-up").code == 0
     (tmp_path / "backup").mkdir()
     monkeypatch.chdir(tmp_path)
-    text = section("how-to/operate.md", "Move to PostgreSQL, or back")
+    text = section("how-to/postgresql.md", "Move to PostgreSQL, or back")
     words: list[list[str]] = []
     for step in steps(text):
         if step.startswith("export STORE=postgresql://"):
@@ -124,7 +126,7 @@ def test_the_steps_of_the_guide_back_up_and_restore_a_server(
     (tmp_path / "backup").mkdir()
     monkeypatch.chdir(tmp_path)
     chosen: list[list[str]] = []
-    for step in steps(section("how-to/operate.md", "PostgreSQL")):
+    for step in steps(section("how-to/postgresql.md", "Back up and restore")):
         if step.startswith(("watchkeeper ledger backup", "watchkeeper ledger restore", "cp ")):
             here = step.replace("~/.watchkeeper", str(home))
             chosen.append(shlex.split(here.replace("/backup/", f"{tmp_path}/backup/")))

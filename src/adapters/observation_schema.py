@@ -178,7 +178,7 @@ def _page() -> Iterator[str]:
         "of the check, except for a part that a program gives without a reading. Only "
         "tracker and history can be `stale` by their clock, because both may still show an "
         "older instance. A stop of any other source is judged over several checks "
-        "([judgement](../maintainers/judgement.md#is-it-really-training)). Readings that a program "
+        "([judgement](../explanation/judgement.md#is-it-really-training)). Readings that a program "
         "gives are accepted. A tracker or a history called `fresh` is still checked against the "
         "launch."
     )

@@ -411,9 +411,9 @@ def test_a_target_named_twice_is_told() -> None:
 def test_the_verifier_of_the_docs_verifies(receiver: Receiver, webhook: Made) -> None:
     webhook().send(EVENTS[:1])
     [post] = receiver.got
-    path = Path(__file__).parents[2] / "docs" / "how-to" / "subscribe.md"
+    path = Path(__file__).parents[2] / "docs" / "how-to" / "webhook.md"
     page = path.read_text(encoding="utf-8")
-    section = page.partition("## Verify a webhook")[2]
+    section = page.partition("## 3. Verify a request")[2]
     snippet = section.partition("```python\n")[2].partition("```")[0]
     known: dict[str, Any] = {}
     exec(snippet, known)

@@ -57,7 +57,7 @@ def _text(line: bytes) -> str:
 
 
 def row_of(answer: Answer) -> dict[str, Any]:
-    """Return the output row for an answer. See docs/maintainers/judgement.md."""
+    """Return the output row for an answer. See docs/how-to/judge.md."""
     judged = answer.judged
     check, decision, failure = judged.check, judged.remains, judged.failure
     new = {found.kind for found in judged.opened}

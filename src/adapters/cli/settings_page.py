@@ -67,5 +67,5 @@ The URL of a store is `postgresql://USER@HOST/DATABASE#SCHEMA`. Without `#SCHEMA
 `{SCHEMA_DEFAULT}`, and `{HOME_MARK}` in it is replaced by the home's name. `{IN_THE_HOME}` is the
 file in the home, for a home whose variable or settings name a server. A password is taken from the
 variable's URL, `PGPASSWORD` or `~/.pgpass`, never from `--store`. See
-[PostgreSQL](../how-to/operate.md#postgresql).
+[PostgreSQL](../how-to/postgresql.md).
 """

@@ -25,7 +25,7 @@ DEFAULT_CONTRACT: Mapping[str, Any] = {
     "retries": {"owner": "watchkeeper"},
     "watch": {"holder": "watchkeeper"},
 }
-"""Default values for keys that a line leaves out. See docs/maintainers/judgement.md."""
+"""Default values for keys that a line leaves out. See docs/how-to/judge.md."""
 
 _KINDS = get_args(OrchestratorPart.model_fields["kind"].annotation)
 """Kinds of orchestrators that the watch supports."""
