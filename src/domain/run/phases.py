@@ -1,4 +1,4 @@
-"""The phases of a run. Each phase is a type, so that impossible states cannot be built."""
+"""The phases of a run. Each is a type, so impossible states cannot be built."""
 
 from dataclasses import dataclass
 from datetime import datetime

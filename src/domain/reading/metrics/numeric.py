@@ -27,8 +27,7 @@ LEVEL_POINTS_MIN = 20
 """A metric with fewer points has no expected value, as in operating practice."""
 
 NOISE_GUARD = 3.0
-"""A value counts if it exceeds the noise by this many robust deviations. A loss near zero always
-swings by half of its value."""
+"""A value counts if it exceeds the noise by this many robust deviations."""
 
 GROWTH = 0.001 / 16
 """Share by which the expected value may rise with each point. It is small: a slow divergence must

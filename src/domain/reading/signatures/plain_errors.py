@@ -1,4 +1,4 @@
-"""Recognises a program's own errors, whose message proves no infrastructure failure.
+"""Recognises a program's own errors, which prove no infrastructure failure.
 
 For example, `AssertionError: 429 rows have no label` is not about HTTP. A retry would repeat the
 bug. So the message of such an error never suggests a retry.

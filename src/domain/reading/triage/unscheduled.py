@@ -1,4 +1,4 @@
-"""Recognises ends for lack of machines, from the orchestrator's report and the log.
+"""Recognises ends for lack of machines, from report and log.
 
 Iris has a special state for a job that could not be placed in time. It maps to `failed` here, so
 only its name in `error_type`, or its message, shows it. Other orchestrators say so in a message.
