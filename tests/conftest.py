@@ -83,6 +83,10 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")
 
 
+CHIPS = {"TPU": 4, "accelerator_type:TPU-V4": 1}
+"""What the head says that it has. No test computes on a chip."""
+
+
 @pytest.fixture(scope="session")
 def ray_head(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -91,7 +95,7 @@ def ray_head(
     # By name: importing Ray takes two seconds, which only tests that use it shall pay.
     cluster = importlib.import_module("watchkeeper.adapters.ray.cluster")
     try:
-        head = cluster.start_head(tmp_path_factory.mktemp("ray"), 2)
+        head = cluster.start_head(tmp_path_factory.mktemp("ray"), 2, resources=CHIPS)
     except cluster.HeadNotStarted as error:
         cannot_have(request.config, "ray", str(error))
     yield head.address

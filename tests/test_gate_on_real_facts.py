@@ -16,7 +16,6 @@ import pytest
 from ray.job_submission import JobSubmissionClient
 
 from tests.gcs import place_bucket
-from tests.missing import cannot_have
 from tests.s3 import place_s3_bucket
 from tests.session import approved, taken
 from tests.sockets import free_port
@@ -27,7 +26,6 @@ from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.adapters.home import create_home, watch_lock
 from watchkeeper.adapters.principals import add_human
-from watchkeeper.adapters.ray.cluster import HeadNotStarted, start_head
 from watchkeeper.domain.rules.launch.gate.base import PreviousLaunch
 from watchkeeper.domain.rules.launch.gate.gate import Gate, preflight
 from watchkeeper.domain.rules.permits.commands import Revoke
@@ -110,20 +108,6 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
     with open_session(tmp_path / "home", create=True) as session, ExitStack() as held:
         add_human(session.home.principals, "dri")
         yield Place(session, make_site(tmp_path), tmp_path, request, held)
-
-
-@pytest.fixture(scope="module")
-def tpu_head(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The address of a Ray head that says that it has four TPU chips."""
-    chips = {"TPU": 4, "accelerator_type:TPU-V4": 1}
-    try:
-        head = start_head(tmp_path_factory.mktemp("tpu"), 1, resources=chips)
-    except HeadNotStarted as error:
-        cannot_have(request.config, "ray", str(error))
-    yield head.address
-    head.stop()
 
 
 def judged(place: Place, rule: str, asked: SourceResult) -> GateFinding:
@@ -257,7 +241,7 @@ def listing(text: str) -> Arrange:
 
 def l10(type_: str) -> Arrange:
     def arrange(place: Place) -> Contract:
-        return place.contract({**ray(place.have("tpu_head")), "hardware.type": type_})
+        return place.contract({**ray(place.have("ray_head")), "hardware.type": type_})
 
     return arrange
 
@@ -409,13 +393,10 @@ CASES = (
 )  # fmt: skip
 
 
-HEADS = {"L8": "ray_head", "L10": "tpu_head"}
-"""Whose cases ask for a head, by name: no collection sees it, and one worker shall start it."""
-
-
 def marks(case: Case) -> list[pytest.MarkDecorator]:
     found = [getattr(pytest.mark, name) for name in case.marks]
-    return [*found, pytest.mark.xdist_group(HEADS[case.rule])] if "ray" in case.marks else found
+    # Its group by hand: that a case asks for the head is seen only when it is arranged.
+    return [*found, pytest.mark.xdist_group("ray_head")] if "ray" in case.marks else found
 
 
 @pytest.mark.parametrize(

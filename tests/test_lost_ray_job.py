@@ -26,7 +26,8 @@ from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.values.basic import JobSpec, JobState
 from watchkeeper.domain.values.contract.contract import OrchestratorPart
 
-pytestmark = [pytest.mark.ray, pytest.mark.git]
+# It starts two heads of its own, and ends one of them.
+pytestmark = [pytest.mark.ray, pytest.mark.git, pytest.mark.servers]
 
 RUN = "headless"
 

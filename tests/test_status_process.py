@@ -170,6 +170,7 @@ def test_a_ledger_that_failed_its_verification_is_shown_first_and_fails_status(
     assert "rows of status differ from the ledger: run-00000 at event" in text
 
 
+@pytest.mark.servers
 def test_the_bench_says_what_each_command_costs(capsys: pytest.CaptureFixture[str]) -> None:
     # A machine that is busy with other tests measures nothing; the limits are asked for by hand.
     assert main(["--runs", "8", "--repetitions", "1", "--json"]) in (0, 1)

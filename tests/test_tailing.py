@@ -59,6 +59,7 @@ def test_a_tailer_outlives_each_call_that_fails_once_or_for_a_while(
     times: int,
 ) -> None:
     monkeypatch.setattr(worker, "BEAT_EVERY", timedelta(0))
+    monkeypatch.setattr(worker, "RETRY_FIRST", timedelta(milliseconds=20))
     add(store, "run/a", "1")
     known = [SIZES] if method != "newest" else []  # Without a build, `newest` says where to rest.
     with worker.tailing(store, views, known, ME):
@@ -127,9 +128,14 @@ def test_a_tailer_goes_on_after_its_server_was_away(
         wait_for(lambda: not [beat for beat in views.beats() if beat.error])
 
 
-def test_a_view_that_is_ahead_of_the_ledger_is_told_once_in_the_log(
-    store: Any, views: ViewsFile, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_view_that_is_ahead_of_the_ledger_is_reported_once_in_the_log(
+    store: Any,
+    views: ViewsFile,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(worker, "POLL_EVERY", timedelta(milliseconds=100))
     add(store, "run/a", "1", "2", "3")
     catch_up(store, views, [SIZES])
     with open_store(tmp_path / "older.db") as older:

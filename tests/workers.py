@@ -21,11 +21,14 @@ SERVERS = frozenset({"postgres", "pubsub"})
 WITHOUT_SERVERS = "not long and not servers"
 """Which tests run by default; as in pyproject.toml."""
 
-CAMPAIGNS = frozenset({"test_kill_bridge.py", "test_kill_watch.py", "test_launch_races.py"})
-"""Files that kill processes again and again; `-m servers` runs them, too."""
+CAMPAIGNS = frozenset(
+    {"test_kill_bridge.py", "test_kill_watch.py", "test_launch_races.py", "test_ledger_bench.py"}
+)
+"""Files that kill processes again and again, or measure; `-m servers` runs them, too."""
 
 SLOWEST = (
-    "test_tour.py", "test_demo.py", "test_demo_trackers.py", "test_kill_watch.py",
+    "test_tour.py", "test_lost_ray_job.py", "test_demo.py", "test_first_run.py",
+    "test_demo_trackers.py", "test_kill_watch.py",
     "test_launch_races.py", "test_serve.py", "test_tracker_wandb.py",
     "test_tracker_wandb_offline.py",
 )  # fmt: skip

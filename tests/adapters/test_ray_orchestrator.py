@@ -409,6 +409,7 @@ finally:
 
 
 @pytest.mark.ray
+@pytest.mark.servers
 def test_a_head_below_uv_runs_jobs_meets_no_other_head_and_leaves_nothing(
     ray_head: str, tmp_path: Path
 ) -> None:
