@@ -336,6 +336,14 @@ def test_one_run_is_shown_with_what_to_do() -> None:
     assert '      -> watchkeeper answer r q-2 relaunch --note "..."' in text
 
 
+def test_only_a_line_that_names_an_error_is_the_last_error() -> None:
+    killed, raised = trained(), trained()
+    ends_as(killed, "unknown", lines=("step 180/400 loss 2.045", "step 181/400 loss 2.044"))
+    ends_as(raised, "unknown", lines=("OSError: disk", "step 181/400 loss 2.044"))
+    assert "error" not in status_row(killed.run)
+    assert status_row(raised.run).get("error") == "OSError: disk"
+
+
 def test_one_run_shows_its_numbers_its_links_and_who_ended_it_in_their_words() -> None:
     history = TALES["spoken"]()
     row = {**status_row(history.run), "loss": "2.5", "tokens_s": "31k", "error": "OSError: x"}

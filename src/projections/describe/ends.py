@@ -179,7 +179,7 @@ def _lost(facts: Facts, failure: FailureClassified | None, data: DecisionMade) -
     if failure is None or failure.step is None or data.resume_step is None:
         return ""
     steps = max(0, failure.step - data.resume_step)
-    text = f"lost: ~{steps} steps"
+    text = f"lost: ~{count(steps, 'step')}"
     source = facts.checkpoints.get(data.resume_step)
     current = facts.current
     if source is None or source.written_at is None or current is None or current.ended_at is None:

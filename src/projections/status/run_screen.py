@@ -40,7 +40,7 @@ _PURPOSES = (
     (r"launch ", "launch the run"),
     (r"watch\b", "start a watch"),
     (r"run seal .*--waive", "accept what lacks"),
-    (r"run seal ", "try sealing again"),
+    (r"run seal ", "verify and seal"),
     (r"verify", "find the damage"),
     (r"ledger rebuild ", "rebuild these rows"),
 )

@@ -5,6 +5,7 @@ Each row is a pure function of the history, so that `verify` can compare it with
 
 from datetime import UTC, datetime, timedelta
 
+from watchkeeper.domain.reading.triage.classify import last_error_line
 from watchkeeper.domain.rules.permits.guarded import open_proposals
 from watchkeeper.domain.rules.permits.waivers import lack_never_waived
 from watchkeeper.domain.rules.watch.handover import tracker_url_of
@@ -187,8 +188,8 @@ def _add_check(row: RunRow, check: LastCheck) -> None:
         row["loss"] = loss
     if rate := tokens_rate_of(check.event):
         row["tokens_s"] = rate
-    if check.event.evidence:
-        row["error"] = cut(check.event.evidence[-1], _TEXT_MAX)
+    if error := last_error_line(check.event.evidence):
+        row["error"] = cut(error, _TEXT_MAX)
 
 
 def _failed(run: Run) -> str:
