@@ -20,7 +20,6 @@ from watchkeeper.adapters.store.answers import (
 from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.postgres_address import Address
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
-from watchkeeper.adapters.store.postgres_arrays import bigints, byteas, integers, texts
 from watchkeeper.adapters.store.postgres_failures import is_lost
 from watchkeeper.adapters.store.postgres_link import LIMITS, Limits, Links, Unreached
 from watchkeeper.adapters.store.postgres_pages import PostgresPages
@@ -299,22 +298,22 @@ class PostgresStore(PostgresPages):
         return (
             self.links.marks.append_lock,
             self.links.marks.channel,
-            texts([one.append.key for one in asked]),
-            byteas([one.append.digest for one in asked]),
-            texts([answer_text(one.answer) for one in asked]),
-            texts([one.seen[0] if one.seen else None for one in asked]),
-            bigints([one.seen[1] if one.seen else None for one in asked]),
-            integers([len(one.streams) for one in asked]),
-            integers([len(one.events) for one in asked]),
-            integers([len(one.append.status) for one in asked]),
-            texts([name for name, _ in streams]),
-            bigints([expected for _, expected in streams]),
-            integers([place for place, _, _ in events]),
-            texts([topic for _, topic, _ in events]),
-            byteas([state for _, _, state in events]),
-            texts([row.run for row in rows]),
-            texts([row.part for row in rows]),
-            texts([row.row for row in rows]),
+            [one.append.key for one in asked],
+            [one.append.digest for one in asked],
+            [answer_text(one.answer) for one in asked],
+            [one.seen[0] if one.seen else None for one in asked],
+            [one.seen[1] if one.seen else None for one in asked],
+            [len(one.streams) for one in asked],
+            [len(one.events) for one in asked],
+            [len(one.append.status) for one in asked],
+            [name for name, _ in streams],
+            [expected for _, expected in streams],
+            [place for place, _, _ in events],
+            [topic for _, topic, _ in events],
+            [state for _, _, state in events],
+            [row.run for row in rows],
+            [row.part for row in rows],
+            [row.row for row in rows],
         )
 
     def _answered(self, one: SourceResult, row: Reported) -> Appended | VersionConflict | KeyReused:

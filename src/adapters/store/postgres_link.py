@@ -13,7 +13,6 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from watchkeeper.adapters.store.postgres_address import Address
-from watchkeeper.adapters.store.postgres_arrays import take_packed
 from watchkeeper.adapters.store.postgres_failures import (
     NOTHING_STORED,
     failure,
@@ -128,7 +127,6 @@ class Links:
                 **given,
             }
             connection = psycopg.connect(**settings, autocommit=True)
-            take_packed(connection)
         except psycopg.Error as error:
             raise self.failure(error, "connect") from error
         try:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, LiteralString
 from weakref import WeakKeyDictionary
 
-from watchkeeper.adapters.store.postgres_arrays import bigints
 from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.ports.event_store import StoreFailure
 
@@ -90,7 +89,7 @@ class Names:
         if len(known) + len(missing) > KEPT:
             known.clear()
             missing = numbers
-        known.update(ask(query, (bigints(sorted(missing)),)))
+        known.update(ask(query, (sorted(missing),)))
         nameless = missing - known.keys()
         if nameless:
             # A join would silently leave its events out.

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from watchkeeper.adapters.store.postgres_ahead import Question, numbered, rows_ahead
-from watchkeeper.adapters.store.postgres_arrays import texts
 from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.adapters.store.postgres_link import Links
 from watchkeeper.adapters.store.postgres_names import Ask, Names, rows_of
@@ -115,7 +114,7 @@ class PostgresPages:
         self, topics: Collection[str], *, after: int = 0, limit: int = 500
     ) -> list[EventHeader]:
         """Return the same as `read_all`, with the bytes of events of these topics only."""
-        asked = (texts(sorted(topics)), after, limit)
+        asked = (sorted(topics), after, limit)
 
         def page(connection: Connection) -> list[EventHeader]:
             rows = rows_of(connection, _SKIM, asked)
