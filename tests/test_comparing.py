@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.histories import told
-from watchkeeper.adapters.store import postgres_pages
 from watchkeeper.adapters.views_file import ViewsFile, snapshots
 from watchkeeper.ports import event_store
 from watchkeeper.ports.event_store import Write
@@ -43,8 +42,7 @@ def compared(store: Any, path: Path) -> list[str]:
 def test_rows_that_lack_differ_or_are_too_many_are_counted(
     store: Any, views: ViewsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (event_store, postgres_pages):
-        monkeypatch.setattr(module, "READ_PAGE", 20)
+    monkeypatch.setattr(event_store, "READ_PAGE", 20)
     told(store, ["held", "crash_loop"])
     for number in range(60):
         store.append([Write(f"host/{number}", 0, (("t", b"{}"),))])

@@ -30,10 +30,12 @@ from watchkeeper.ports.event_store import (
     Appended,
     KeyReused,
     KeyRow,
+    Recorded,
     StatusRow,
     StoreFailure,
     VersionConflict,
     Write,
+    pages_of,
 )
 
 LOOK = timedelta(milliseconds=200)
@@ -231,6 +233,10 @@ class PostgresStore(PostgresPages):
         if unsure:
             return [self._settled(one, row) for one, row in zip(asked, found, strict=True)]
         return found
+
+    def pages(self, stream: str | None = None, *, after: int = 0) -> Iterator[list[Recorded]]:
+        """Yield the events page by page; see the port."""
+        return pages_of(self, stream, after=after)
 
     def answer(self, key: str, *, digest: bytes = b"") -> Appended | None:
         """Return the result of the append with a key; see the port."""

@@ -26,9 +26,6 @@ from watchkeeper.ports.event_store import StoreFailure, StoreUnavailable
 
 _Read = TypeVar("_Read")
 
-_KEPT_FREE = 2
-"""Connections of a process that are left to those who cannot do without."""
-
 _LOG = logging.getLogger(__name__)
 
 
@@ -172,19 +169,6 @@ class Links:
             self._away = False
         finally:
             self.give_back(connection)
-
-    def spare(self) -> Connection | None:
-        """Return an open connection that may be kept for long; None if others may need it.
-
-        It is not closed if it hangs (see `cut_when_late`). The caller must return it.
-        """
-        with self._ready:
-            while self._idle and self.limits.connections - self._used > _KEPT_FREE:
-                found = self._idle.pop()
-                if not found.closed:
-                    self._used += 1
-                    return found
-        return None
 
     @contextmanager
     def holding(self, lock: int) -> Generator[None, None, None]:

@@ -6,9 +6,8 @@ and `ledger restore` replaces no ledger that has a connection. The server's own 
 it: the operator's guide says to end every process first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, LiteralString
 from weakref import WeakKeyDictionary
 
@@ -29,49 +28,34 @@ class _Known:
     topics: dict[int, str] = field(default_factory=dict[int, str])
 
 
-Ask = Callable[[LiteralString, tuple[object, ...]], list[tuple[Any, ...]]]
-"""Returns the rows of a query, by another connection to the same ledger: see `Names`."""
-
-
 class Names:
-    """The names that the connections of one store have read. One thread uses a connection.
-
-    If one is busy, another may be used: as long as any is open, the ledger is the same.
-    """
+    """The names that the connections of one store have read. One thread uses a connection."""
 
     def __init__(self, where: str) -> None:
         """Know nothing of the ledger, which `where` names in words."""
         self._where = where
         self._known = WeakKeyDictionary[Connection, _Known]()
 
-    def topics(
-        self, connection: Connection, numbers: set[int], ask: Ask | None = None
-    ) -> Mapping[int, str]:
-        """Return the names of topics, and maybe of more.
-
-        Args:
-            connection: Which gave the numbers.
-            numbers: The topics.
-            ask: Where the connection itself may not be asked.
+    def topics(self, connection: Connection, numbers: set[int]) -> Mapping[int, str]:
+        """Return at least the names of these topics.
 
         Raises:
             StoreFailure: One has no name.
             psycopg.Error: The server refused, or is lost.
         """
-        ask = ask or partial(rows_of, connection)
-        return self._named(ask, _TOPICS, numbers, self._of(connection).topics)
+        return self._named(connection, _TOPICS, numbers, self._of(connection).topics)
 
     def both(
-        self, connection: Connection, rows: Sequence[tuple[Any, ...]], ask: Ask | None = None
+        self, connection: Connection, rows: Sequence[tuple[Any, ...]]
     ) -> tuple[Mapping[int, str], Mapping[int, str]]:
         """Return the names of streams and of topics of rows of position, stream, version, topic.
 
-        Arguments and errors are the same as for `topics`.
+        Raises the same errors as `topics`.
         """
-        known, ask = self._of(connection), ask or partial(rows_of, connection)
+        known = self._of(connection)
         return (
-            self._named(ask, _STREAMS, {row[1] for row in rows}, known.streams),
-            self._named(ask, _TOPICS, {row[3] for row in rows}, known.topics),
+            self._named(connection, _STREAMS, {row[1] for row in rows}, known.streams),
+            self._named(connection, _TOPICS, {row[3] for row in rows}, known.topics),
         )
 
     def _of(self, connection: Connection) -> _Known:
@@ -81,7 +65,7 @@ class Names:
         return known
 
     def _named(
-        self, ask: Ask, query: LiteralString, numbers: set[int], known: dict[int, str]
+        self, connection: Connection, query: LiteralString, numbers: set[int], known: dict[int, str]
     ) -> Mapping[int, str]:
         missing = numbers - known.keys()
         if not missing:
@@ -89,7 +73,7 @@ class Names:
         if len(known) + len(missing) > KEPT:
             known.clear()
             missing = numbers
-        known.update(ask(query, (sorted(missing),)))
+        known.update(rows_of(connection, query, (sorted(missing),)))
         nameless = missing - known.keys()
         if nameless:
             # A join would silently leave its events out.

@@ -1,14 +1,13 @@
 """Reads events from PostgreSQL page by page."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
-from watchkeeper.adapters.store.postgres_ahead import Question, numbered, rows_ahead
 from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.adapters.store.postgres_link import Links
-from watchkeeper.adapters.store.postgres_names import Ask, Names, rows_of
-from watchkeeper.ports.event_store import READ_PAGE, EventHeader, Recorded, end_of
+from watchkeeper.adapters.store.postgres_names import Names, rows_of
+from watchkeeper.ports.event_store import EventHeader, Recorded
 
 # A page is cut in the order of an index, so that the server never reads and sorts the rest of a
 # long stream for it, whatever statistics say, or without any. Names are put in here: see `Names`.
@@ -18,11 +17,6 @@ ORDER BY stream, version LIMIT %s::bigint"""
 
 _READ_ALL = """SELECT id, stream, version, topic, state, hash FROM events
 WHERE id > %s ORDER BY id LIMIT %s::bigint"""
-
-_AHEAD, _ALL_AHEAD = numbered(_READ), numbered(_READ_ALL)
-
-_FIRST = 100
-"""Events of a first page, during which the server has nothing to do yet."""
 
 _SKIM = """SELECT id, stream, version, topic, octet_length(state), hash, CASE
     WHEN topic = ANY(ARRAY(SELECT id FROM topics WHERE name = ANY(%s::text[]))) THEN state
@@ -58,53 +52,17 @@ class PostgresPages:
 
         return self.links.read_by("read", page)
 
-    def pages(self, stream: str | None = None, *, after: int = 0) -> Iterator[list[Recorded]]:
-        """Yield the events page by page; each is read while the previous one is processed."""
-        query, column, where = (_ALL_AHEAD, 0, ()) if stream is None else (_AHEAD, 1, (stream,))
-        question = Question(query, column, where, READ_PAGE)
-        plain = self.read_all if stream is None else partial(self.read, stream)
-        limit = min(_FIRST, READ_PAGE)
-        while page := plain(after=after, limit=limit):
-            if len(page) < limit:
-                yield page
-                return
-            after, limit = end_of(page, stream), READ_PAGE
-            with rows_ahead(self.links, question, after) as ahead:
-                yield page
-                for connection, rows in ahead:
-                    page = self._named(stream, connection, rows)
-                    if page:
-                        yield page
-                        after = end_of(page, stream)
-                    if len(page) < limit:
-                        return
-
-    def _named(
-        self, stream: str | None, connection: Connection, rows: Sequence[tuple[Any, ...]]
-    ) -> list[Recorded]:
-        """Build events from rows while the next rows arrive on their connection."""
-        ask = partial(self.links.read, "read")
-        if stream is None:
-            return self._of_all(connection, rows, ask)
-        return self._of_stream(stream, connection, rows, ask)
-
     def _of_stream(
-        self,
-        stream: str,
-        connection: Connection,
-        rows: Sequence[tuple[Any, ...]],
-        ask: Ask | None = None,
+        self, stream: str, connection: Connection, rows: Sequence[tuple[Any, ...]]
     ) -> list[Recorded]:
-        topics = self._names.topics(connection, {row[2] for row in rows}, ask)
+        topics = self._names.topics(connection, {row[2] for row in rows})
         return [
             _recorded((position, stream, version, topics[topic], state, chain))
             for position, version, topic, state, chain in rows
         ]
 
-    def _of_all(
-        self, connection: Connection, rows: Sequence[tuple[Any, ...]], ask: Ask | None = None
-    ) -> list[Recorded]:
-        streams, topics = self._names.both(connection, rows, ask)
+    def _of_all(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
+        streams, topics = self._names.both(connection, rows)
         return [
             _recorded((position, streams[stream], version, topics[topic], state, chain))
             for position, stream, version, topic, state, chain in rows
