@@ -426,7 +426,7 @@ def test_an_answer_relaunches_after_a_crash_loop(cli: Cli, site: Site, tmp_path:
     slug = start(cli, site, tmp_path, die="always@20")
     assert cli("watch", "--until-idle").code == 0
     assert cli("status", slug, "--json").json["phase"] == "interrupted"
-    taken = cli("ack", slug, "q-1", "--note", "looking", "--json")
+    taken = cli("ack", slug, "q-1", "--reason", "looking", "--json")
     assert [row["topic"] for row in taken.json["recorded"]] == ["run.question_taken.1"]
     [asked] = cli("status", slug, "--json").json["questions"]
     assert asked["taken"][0] == "dri"
@@ -434,8 +434,8 @@ def test_an_answer_relaunches_after_a_crash_loop(cli: Cli, site: Site, tmp_path:
     assert "dri works on it since" in shown
     assert f"watchkeeper answer {slug} q-1 relaunch" in shown
     without = cli("answer", slug, "q-1", "leave")
-    assert (without.code, "--note: expected why" in without.err) == (4, True)
-    answered = cli("answer", slug, "q-1", "relaunch", "--note", "once more", "--json")
+    assert (without.code, "--reason: expected why" in without.err) == (4, True)
+    answered = cli("answer", slug, "q-1", "relaunch", "--reason", "once more", "--json")
     assert answered.code == 0, answered.out
     assert answered.json["recorded"]
     topics = [row["topic"] for row in cli("events", slug, "--json").json["events"]]

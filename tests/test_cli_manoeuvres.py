@@ -53,7 +53,7 @@ def test_a_handover_prints_its_packet_on_one_screen(
 ) -> None:
     slug = failed_run(cli, site, tmp_path)
     add_human(home / "principals.toml", "alice")
-    said = cli("run", "handover", slug, "--to", "alice", "--note", "look at the data host")
+    said = cli("run", "handover", slug, "--to", "alice", "--reason", "look at the data host")
     assert said.code == 0, said.err
     lines = said.out.splitlines()
     assert len(lines) <= 24
@@ -194,7 +194,7 @@ def test_a_relaunch_of_an_ended_job_starts_at_once(cli: Cli, site: Site, tmp_pat
     assert "; closes q-1; " in said.out
     assert cli("status", slug, "--json").json["phase"] == "stabilizing"
     assert not cli("status", slug, "--json").json["questions"]
-    again = cli("answer", slug, "q-1", "leave", "--note", "seen")
+    again = cli("answer", slug, "q-1", "leave", "--reason", "seen")
     assert "q-1, closed by event " in again.err
     assert "q-1 closed by relaunch: the data host is back" in cli("events", slug).out
     assert cli("watch", "--until-idle").code == 0

@@ -1,11 +1,14 @@
 """One exit code for each kind of mistake, over all commands that a person can make it with."""
 
+import re
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.command_line import Cli, launch, written
 from tests.stores import Place, tamper
+from tests.test_commands import LEAVES
 from tests.training import Site, tiny_contract
 from watchkeeper.adapters.home import open_home, watch_lock
 
@@ -16,6 +19,8 @@ BOT = ("--as", "some-bot")
 PLAN = "a" * 12
 PAUSE = ("run", "announce", "tiny", "--kind", "pause", "--for")
 
+AGENTS = "an agent where only a human may"
+
 KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
     "a run that is not on record": (
         3,
@@ -23,7 +28,7 @@ KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
             ("status", "nobody"), ("events", "nobody"), ("logbook", "nobody"), ("why", "nobody"),
             ("checkpoints", "nobody"), ("note", "nobody", "x"),
             ("run", "correct", "nobody", "1", "x"),
-            ("ack", "nobody", "q-1", "--note", "x"), ("stop", "nobody", *WHY),
+            ("ack", "nobody", "q-1", "--reason", "x"), ("stop", "nobody", *WHY),
             ("relaunch", "nobody", *WHY), ("run", "rollback", "nobody", "--to", "step-3", *WHY),
             ("run", "abandon", "nobody", *WHY), ("permit", "consent", "nobody", "p-1"),
             ("permit", "waive", "nobody", "L13", *WHY), ("permit", "revoke", "nobody", "a-1", *WHY),
@@ -32,14 +37,22 @@ KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
             ("watch", "nobody"), ("approve", "nobody", "--plan", PLAN),
             ("ledger", "replay", "nobody"),
             ("ledger", "export", "-o", "-", "--run", "nobody"), ("signals", "bind", "x", "nobody"),
-            ("tools", "subscribe", "--run", "nobody", "--no-follow"),
+            ("tools", "subscribe", "--run", "nobody", "--no-follow"), ("logs", "nobody"),
+            ("answer", "nobody", "q-1", "relaunch"),
+            ("run", "announce", "nobody", "--kind", "pause", "--for", "2h", *WHY),
+            ("run", "revise", "nobody", "1", "--cause", "preemption", *WHY),
+            ("run", "fix", "nobody", "--sha", "a" * 40, *WHY),
+            ("run", "supersede", "nobody", "tiny.yaml", *WHY),
+            ("run", "whatif", "nobody", "--policy", "policy.yaml"),
+            ("permit", "propose", "nobody", "stop", "i1", *WHY),
+            ("ledger", "parked", "retry", "nobody"),
         ],
     ),
     "a name or an event that is not on record": (
         3,
         [
             ("why", "tiny", "999"), ("logbook", "tiny", "--at", "999"),
-            ("run", "correct", "tiny", "999", "x"), ("ack", "tiny", "q-99", "--note", "x"),
+            ("run", "correct", "tiny", "999", "x"), ("ack", "tiny", "q-99", "--reason", "x"),
             ("permit", "consent", "tiny", "p-99"), ("permit", "revoke", "tiny", "a-99", *WHY),
             ("run", "announce", "tiny", "--end", "act-9"), ("signals", "bind", "x-1", "tiny"),
             ("signals", "replay", "quarantine-3"), ("run", "handover", "tiny", "--to", "nobody"),
@@ -80,10 +93,10 @@ KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
             ("ledger", "replay", "--all", "--file", "missing"),
         ],
     ),
-    "an agent where only a human may": (
+    AGENTS: (
         3,
         [
-            ("ack", "tiny", "q-1", "--note", "x", *BOT), ("relaunch", "tiny", *WHY, *BOT),
+            ("ack", "tiny", "q-1", "--reason", "x", *BOT), ("relaunch", "tiny", *WHY, *BOT),
             ("run", "abandon", "tiny", *WHY, *BOT), ("stop", "tiny", *WHY, *BOT),
             ("permit", "waive", "tiny", "L13", *WHY, *BOT), ("run", "decline", "tiny", *WHY, *BOT),
             (*PAUSE, "2h", *WHY, *BOT), ("watch", "tiny", "--force", *BOT),
@@ -97,15 +110,29 @@ def test_one_kind_of_mistake_has_one_exit_code(
     cli: Cli, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.yaml").write_text("retries: {budget: 9}\n")
     launch(cli, written(tmp_path, tiny_contract(site, "tiny", die="exit@10")), "tiny")
     assert cli("watch", "--until-idle").code == 0
-    wrong = {
-        (kind, call): (said.code, said.said)
-        for kind, (code, calls) in KINDS.items()
-        for call in calls
-        if (said := cli(*call)).code != code
-    }
+    answers = {(kind, call): cli(*call) for kind, (_, calls) in KINDS.items() for call in calls}
+    wrong = {of: said for of, said in answers.items() if said.code != KINDS[of[0]][0]}
     assert not wrong
+    refused = {of: said.err for of, said in answers.items() if said.code == 3}
+    silent = {of: said for of, said in refused.items() if "watchkeeper " not in said}
+    assert not silent, "a refusal names no command"
+    other = re.compile(r"--as\b|PRINCIPAL|principals\.toml")
+    agents = {of: said.err for of, said in answers.items() if of[0] == AGENTS}
+    assert {of: said for of, said in agents.items() if other.search(said)} == {}
+
+
+def test_every_command_of_a_run_is_asked_for_a_run_that_is_not_on_record() -> None:
+    asked = KINDS["a run that is not on record"][1]
+    of_runs = {
+        path
+        for path, made in LEAVES.items()
+        if {"run", "runs"} & {one.name for one in made.params if isinstance(one, click.Argument)}
+    }
+    covered = {path for path in of_runs for call in asked if " ".join(call).startswith(f"{path} ")}
+    assert covered == of_runs
 
 
 def test_what_another_process_holds_is_refused_with_one_code(cli: Cli, home: Path) -> None:

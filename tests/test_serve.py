@@ -224,7 +224,7 @@ def test_a_run_is_watched_read_and_answered_through_the_server(place: Place) -> 
     )
     assert "NOT_A_HUMAN" in refused.err
 
-    answer = ("relaunch", "--note", "once more", "--json")
+    answer = ("relaunch", "--reason", "once more", "--json")
     done = command_process(
         "answer", "tiny", "q-1", *answer, "--server", place.url, token=place.token
     )

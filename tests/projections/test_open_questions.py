@@ -69,7 +69,7 @@ def test_a_cleared_question_says_so_and_asks_for_no_stop_anywhere() -> None:
     slug = history.run.slug
     assert need.do == (
         f"watchkeeper ack {slug} q-1",
-        f'watchkeeper answer {slug} q-1 leave --note "..."',
+        f'watchkeeper answer {slug} q-1 leave --reason "..."',
     )
     [packed] = packet_of(history.run).questions
     assert "answered by events: cleared" in packed

@@ -131,8 +131,8 @@ def test_each_need_names_the_exact_next_command() -> None:
     assert do == {
         "question": (
             "watchkeeper ack r q-1",
-            'watchkeeper answer r q-1 relaunch --note "..."',
-            'watchkeeper answer r q-1 leave --note "..."',
+            'watchkeeper answer r q-1 relaunch --reason "..."',
+            'watchkeeper answer r q-1 leave --reason "..."',
         ),
         "approval": (f"watchkeeper approve r --plan {digest}",),
         "seal": ("watchkeeper run seal r",),
@@ -151,7 +151,7 @@ def test_an_interrupted_run_whose_question_was_answered_still_needs_someone() ->
 def test_a_question_of_a_living_run_offers_no_relaunch() -> None:
     assert one(trained().now, TALES["alarmed"]().run).needs[0].do == (
         "watchkeeper ack r q-1",
-        'watchkeeper answer r q-1 leave --note "..."',
+        'watchkeeper answer r q-1 leave --reason "..."',
         'watchkeeper stop grug-moe-1e23-ep8 --reason "..."',
     )
 
@@ -280,8 +280,8 @@ def test_the_fleet_reads_as_it_should() -> None:
         "watch. Then",
         "      relaunch, or leave it? (R19)",
         "      -> watchkeeper ack grug q-1                           # look into it",
-        '      -> watchkeeper answer grug q-1 relaunch --note "..."  # start it again',
-        '      -> watchkeeper answer grug q-1 leave --note "..."     # change nothing now',
+        '      -> watchkeeper answer grug q-1 relaunch --reason "..."  # start it again',
+        '      -> watchkeeper answer grug q-1 leave --reason "..."     # change nothing now',
         "",
         "RUNNING   phase    progress    eta  newest ckpt  checked    note",
         "  delphi  running  ~1310/2000  -    step-1250    1 min ago",
@@ -333,7 +333,7 @@ def test_one_run_is_shown_with_what_to_do() -> None:
     assert text.startswith("r   hero   interrupted since 18:51 UTC (22 min)\n")
     order = ["happened", "NEEDS YOU", "-> watchkeeper ack", "DETAILS", "progress", "more"]
     assert [text.index(word) for word in order] == sorted(text.index(word) for word in order)
-    assert '      -> watchkeeper answer r q-2 relaunch --note "..."' in text
+    assert '      -> watchkeeper answer r q-2 relaunch --reason "..."' in text
 
 
 def test_only_a_line_that_names_an_error_is_the_last_error() -> None:

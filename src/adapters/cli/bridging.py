@@ -14,6 +14,7 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.cli.options import Group
 from watchkeeper.adapters.cli.watching import stop_signals
 from watchkeeper.adapters.ray.bridge import Bridge, Counts, run, run_once
 from watchkeeper.adapters.ray.job_poll import Poller
@@ -32,7 +33,7 @@ _TOPIC = re.compile(r"projects/[^/\s]+/topics/[A-Za-z][\w.~+%-]{2,254}")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
-@click.group()
+@click.group(cls=Group)
 def bridge() -> None:
     """Publish a cluster's events to Pub/Sub from a host of the cluster; no home is needed."""
 

@@ -2,14 +2,17 @@
 
 import getpass
 import os
+import re
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
+import click
 from eventsourcing.persistence import ApplicationRecorder
 
 from watchkeeper import clock
@@ -38,6 +41,20 @@ from watchkeeper.services.ledger.ledger import Handled, Ledger
 from watchkeeper.services.services import Services
 from watchkeeper.services.views.catch_up import ViewHalted
 from watchkeeper.services.watch.loop import settle
+
+_NEXT = re.compile(r"`watchkeeper [^`]+`")
+"""The next command in a refusal."""
+
+_KNOWN = {
+    "RUN": "run",
+    "CONTRACT": "contract",
+    "QUESTION": "question",
+    "ACTION": "action",
+    "TARGET": "target",
+    "SHA": "sha",
+    "ID": "job",
+}
+"""Placeholders of next commands, and the arguments that hold their values."""
 
 SETTLE_LIMIT = timedelta(seconds=60)
 """How long a command acts itself if no watch runs. The next watch does the rest."""
@@ -104,28 +121,42 @@ def handle(session: Session, slug: str, command: RunCommand) -> Handled:
     outcome = session.ledger.handle(slug, command)
     if isinstance(outcome, Refused) and outcome.refusal is Refusal.RUN_UNKNOWN:
         raise unknown_run(session.ledger, slug)
-    return not_refused(outcome)
+    return not_refused(outcome, slug)
 
 
-def not_refused(outcome: Handled | Refused) -> Handled:
+def not_refused(outcome: Handled | Refused, slug: str = "") -> Handled:
     """Return what a command recorded.
+
+    Args:
+        outcome: What came of it.
+        slug: The run, where the command line does not name it.
 
     Raises:
         Leave: A rule refused the command.
     """
     if isinstance(outcome, Refused):
-        raise refusal(outcome)
+        raise refusal(outcome, slug)
     return outcome
 
 
-def refusal(refused: Refused) -> Leave:
+def refusal(refused: Refused, slug: str = "") -> Leave:
     """Return the error for a refused command. Its JSON form also lists proposals."""
+    context = click.get_current_context(silent=True)
+    known = {**(context.params if context else {}), **({"run": slug} if slug else {})}
+    sentence = _NEXT.sub(lambda found: _filled_in(found[0], known), refused.sentence)
     more: dict[str, Any] = {"refusal": refused.refusal.name}
     asked = [fact.proposal for fact in refused.records if isinstance(fact, ActProposed)]
     if asked:
         more["proposals"] = asked
     code = 4 if refused.refusal in MISTAKES else 3
-    return Leave(f"refused ({refused.refusal.name}): {refused.sentence}", code, more)
+    return Leave(f"refused ({refused.refusal.name}): {sentence}", code, more)
+
+
+def _filled_in(command: str, known: Mapping[str, Any]) -> str:
+    """Return a command whose placeholders, such as RUN, are the words of the command line."""
+    words = command.strip("`").split(" ")
+    values = [(word, known.get(_KNOWN.get(word, ""))) for word in words]
+    return f"`{' '.join(word if value is None else quote(str(value)) for word, value in values)}`"
 
 
 def act_if_alone(session: Session, slug: str) -> str:

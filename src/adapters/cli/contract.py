@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
-from watchkeeper.adapters.cli.options import say
+from watchkeeper.adapters.cli.options import Group, say
 from watchkeeper.adapters.contracts.example import FILL_IN, example_contract
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.contracts.schema import contract_schema
@@ -17,13 +17,19 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for pro
 _LANES = click.Choice([lane.value for lane in Lane])
 
 
-@click.group()
+@click.group(cls=Group)
 def contract() -> None:
     """Write a contract, or check one; no home is needed."""
 
 
 @contract.command()
-@click.option("--lane", type=_LANES, default=Lane.ORDINARY.value, show_default=True)
+@click.option(
+    "--lane",
+    type=_LANES,
+    default=Lane.ORDINARY.value,
+    show_default=True,
+    help="Lane of the example.",
+)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @_JSON
 @json_errors

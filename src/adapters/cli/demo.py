@@ -89,7 +89,11 @@ class Cast:
     "alive: NaN in memory, a hung or slow process, a wrong tracker, no checkpoint metadata.",
 )
 @click.option(
-    "--orchestrator", type=click.Choice(["ray", "local"]), default="ray", show_default=True
+    "--orchestrator",
+    type=click.Choice(["ray", "local"]),
+    default="ray",
+    show_default=True,
+    help="Where the job runs.",
 )
 @click.option(
     "--tracker",

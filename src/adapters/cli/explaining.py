@@ -41,7 +41,8 @@ def why(run: str, seq: int | None, rule: bool, home: Path, as_json: bool) -> Non
         known = known_run(session.ledger, run)
         history = session.ledger.history(run)
         if seq is not None and seq > len(history):
-            raise Leave(f"SEQ {seq}: expected an event from 1 to {len(history)}", 3)
+            lists = f"`watchkeeper events {run}` lists them"
+            raise Leave(f"SEQ {seq}: expected an event from 1 to {len(history)}; {lists}", 3)
         asked = (seq,) if seq else to_explain(known, history)
         first, *earlier = [explain(run, history, version) for version in asked]
         zone = ZoneInfo(contract_of(known).timezone)

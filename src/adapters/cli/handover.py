@@ -37,7 +37,7 @@ from watchkeeper.services.services import SERVICE
 @click.command()
 @click.argument("run")
 @click.option("--to", required=True, metavar="PRINCIPAL", help="Who takes the watch next.")
-@click.option("--note", default="", help="What the next holder should know beyond the packet.")
+@click.option("--reason", "note", default="", help="Why, and what the next holder should know.")
 @click.option(
     "--force", is_flag=True, help="Take the watch without the current holder. Agents cannot."
 )
@@ -59,7 +59,9 @@ def handover(
         listed = read_principals(session.home.principals)
         if to not in (*listed, SERVICE.principal):
             near = did_you_mean(to, listed)
-            raise Leave(f"--to {to}: no such principal in {session.home.principals}.{near}", 3)
+            says = f"no such principal in {session.home.principals}.{near}"
+            loop = f"`watchkeeper run handover {run} --to {SERVICE.principal}`"
+            raise Leave(f"--to {to}: {says} The built-in loop takes it with {loop}", 3)
         actor = who(session.home, principal)
         command = HandOver(
             now=clock.now(),

@@ -60,7 +60,7 @@ def launch(
         if dry_run:
             checked = rehearse_launch(session.services, run, promised, actor)
             if isinstance(checked, Refused):
-                raise refusal(checked)
+                raise refusal(checked, promised.run)
         else:
             checked = _launch(session, run, promised, actor)
         plan, findings = checked.plan, checked.findings
@@ -110,7 +110,8 @@ def _launch(session: Session, run: Run, promised: Contract, actor: Actor) -> Pre
     command = take_contract(run, promised, actor)
     if command is not None:
         handle(session, promised.run, command)
-    checked = not_refused(request_launch(session.services, promised, actor)).run.launch.preflight
+    launched = not_refused(request_launch(session.services, promised, actor), promised.run)
+    checked = launched.run.launch.preflight
     assert checked is not None, "a launch request always records its preflight"
     return checked
 
@@ -118,7 +119,7 @@ def _launch(session: Session, run: Run, promised: Contract, actor: Actor) -> Pre
 @click.command()
 @click.argument("run")
 @click.option("--plan", required=True, help="The plan's digest, as `launch` printed it.")
-@click.option("--note", default="", help="Reason or limits.")
+@click.option("--reason", "note", default="", help="Reason or limits.")
 @home_option
 @actor_option
 @json_errors

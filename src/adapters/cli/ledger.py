@@ -10,7 +10,7 @@ from watchkeeper.adapters.cli import ledger_figures, ledger_files, ledger_replay
 from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.cli.lagging import lags_of, view_problems
 from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
-from watchkeeper.adapters.cli.options import home_option, say
+from watchkeeper.adapters.cli.options import Group, home_option, say
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.cli.viewing import views_of
@@ -28,7 +28,7 @@ from watchkeeper.services.views.rebuild import rebuild
 STATUS = SHAPE.partition("@")[0]
 
 
-@click.group()
+@click.group(cls=Group)
 def ledger() -> None:
     """Manage the ledger: its views, its copies and its history."""
 
@@ -169,7 +169,8 @@ def _rebuild_view(
     with open_session(home) as session, views_of(session) as views:
         store = session.ledger.store
         if begin > store.newest():
-            raise Leave(f"--from {begin}: the ledger ends at {store.newest()}", 3)
+            ends = f"the ledger ends at {store.newest()}, see `watchkeeper ledger projections`"
+            raise Leave(f"--from {begin}: {ends}", 3)
         with progress(f"building {projection.title}", quiet=as_json) as show:
 
             def show_build(build: Build) -> None:

@@ -80,7 +80,13 @@ def live(views: Views, name: str) -> Shown:
 
 
 @click.command()
-@click.option("--last", type=click.IntRange(min=1), default=_SHOWN, show_default=True)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=_SHOWN,
+    show_default=True,
+    help="Show only this many of the largest runs.",
+)
 @home_option
 @json_errors
 def stats(last: int, home: Path, as_json: bool) -> None:
@@ -142,7 +148,13 @@ def _cells(name: str, row: Mapping[str, int]) -> tuple[str, ...]:
 
 
 @click.command()
-@click.option("--last", type=click.IntRange(min=1), default=8, show_default=True)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Show only this many of the newest weeks.",
+)
 @home_option
 @json_errors
 def weeks(last: int, home: Path, as_json: bool) -> None:

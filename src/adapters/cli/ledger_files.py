@@ -13,10 +13,9 @@ from watchkeeper.adapters.cli.export_file import reading, writing
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.progress import progress
-from watchkeeper.adapters.cli.reader import store_of
+from watchkeeper.adapters.cli.reader import store_of, unknown_run
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.ledger_choice import postgres_part
-from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.store.backup import (
     BackupProblem,
     LedgerBroken,
@@ -56,8 +55,7 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
         known = session.ledger.slugs()
         for slug in runs:
             if slug not in known:
-                near = did_you_mean(slug, known)
-                raise Leave(f"--run {slug}: the ledger has no such run.{near}", 3)
+                raise unknown_run(session.ledger, slug)
         broken: list[str] = []
         lines = export_lines(store, session.recorder, runs, broken)
         if output == "-":

@@ -110,4 +110,4 @@ def _expect(runs: tuple[str, ...], known: list[str]) -> None:
     for slug in runs:
         if slug not in known:
             near = did_you_mean(slug, known)
-            raise Leave(f"{slug}: no such run.{near}", 3)
+            raise Leave(f"{slug}: no such run: see `watchkeeper status --all`.{near}", 3)

@@ -32,7 +32,8 @@ _POLL = timedelta(seconds=2)
 @click.argument("run")
 @click.option("--instance", default=None, metavar="NAME", help="Such as i1; default: the newest.")
 @click.option(
-    "--lines",
+    "--last",
+    "lines",
     type=click.IntRange(1, LINES_MAX),
     default=LINES_DEFAULT,
     show_default=True,

@@ -26,7 +26,7 @@ from watchkeeper.services.watch.operator_requests import supersede as supersede_
 @click.command()
 @click.argument("contract", type=click.Path(path_type=Path))
 @click.option("--submission-id", "job", required=True, help="The job's id at the orchestrator.")
-@click.option("--note", default="", help="Origin of the job, and why it is adopted.")
+@click.option("--reason", "note", default="", help="Origin of the job, and why it is adopted.")
 @home_option
 @actor_option
 @json_errors
@@ -48,7 +48,8 @@ def adopt(
         run = session.ledger.run(promised.run)
         if isinstance(run, Unreadable):
             raise Leave(f"{promised.run} after event {run.version}: {run.why}", 1)
-        handled = not_refused(adopt_job(session.services, promised, job, actor, note))
+        outcome = adopt_job(session.services, promised, job, actor, note)
+        handled = not_refused(outcome, promised.run)
         says = act_if_alone(session, promised.run)
         name = handled.run.instances[-1].plan.instance
         document = {"run": promised.run, "instance": name, "job": job, "says": says}

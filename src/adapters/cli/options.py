@@ -13,8 +13,24 @@ from watchkeeper.adapters.load import load
 
 HOME_DEFAULT = "~/.watchkeeper"
 
+_WHOLE = 1000
+"""More characters than a first sentence has."""
+
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
+
+
+class Group(click.Group):
+    """A group whose help shows the first sentence of each command, however long it is."""
+
+    group_class = type
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names of the commands and what they do."""
+        del ctx
+        rows = [(name, made.get_short_help_str(_WHOLE)) for name, made in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 def home_option(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:

@@ -45,7 +45,7 @@ def note(run: str, text: str, home: Path, as_json: bool, principal: str | None) 
 
 @click.command()
 @click.argument("run")
-@click.argument("event", type=click.IntRange(min=1))
+@click.argument("event", metavar="SEQ", type=click.IntRange(min=1))
 @click.argument("text")
 @home_option
 @actor_option
@@ -53,7 +53,7 @@ def note(run: str, text: str, home: Path, as_json: bool, principal: str | None) 
 def correct(
     run: str, event: int, text: str, home: Path, as_json: bool, principal: str | None
 ) -> None:
-    """Correct EVENT of RUN with TEXT; the old entry stays."""
+    """Correct event SEQ of RUN with TEXT; the old entry stays."""
     actor = _actor(home, principal)
     _do(home, as_json, run, Correct(now=clock.now(), actor=actor, corrects=event, text=text))
 
@@ -69,7 +69,7 @@ _RECORDED: Mapping[str, Literal["noted", "relaunch", "needless"]] = {
 @click.command()
 @click.argument("run")
 @click.argument("question")
-@click.option("--note", "text", default="", help="For example when you will know more.")
+@click.option("--reason", "text", default="", help="What you do, and when you will know more.")
 @home_option
 @actor_option
 @json_errors
@@ -87,7 +87,7 @@ def ack(
 @click.argument("run")
 @click.argument("question")
 @click.argument("reply", metavar="ANSWER", type=click.Choice([*_RECORDED]))
-@click.option("--note", "text", default="", help="Why; needed unless the answer is `relaunch`.")
+@click.option("--reason", "text", default="", help="Why; needed unless the answer is `relaunch`.")
 @home_option
 @actor_option
 @server_option
@@ -108,7 +108,7 @@ def answer(
     to change nothing, or `needless` if nobody had to be asked; that counts as the monitor's error.
     """
     if reply != "relaunch" and not text.strip():
-        raise Leave(f'--note: expected why, for example --note "node drained" with {reply}', 4)
+        raise Leave(f'--reason: expected why, for example --reason "node drained" with {reply}', 4)
     kept = _RECORDED[reply]
     if server:
         name = actor_of({}, principal, os.environ, getpass.getuser()).principal

@@ -104,7 +104,7 @@ def propose(
     help="First digits of the proposal's digest, to confirm what you read.",
 )
 @click.option("--for", "life", default="", metavar="DURATION", help="Validity, such as 30m.")
-@click.option("--note", default="", help="Reason or limits.")
+@click.option("--reason", "note", default="", help="Reason or limits.")
 @home_option
 @actor_option
 @json_errors

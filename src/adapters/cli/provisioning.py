@@ -5,7 +5,7 @@ import re
 import click
 
 from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
-from watchkeeper.adapters.cli.options import say
+from watchkeeper.adapters.cli.options import Group, say
 from watchkeeper.adapters.gcp.commands import making, shell
 from watchkeeper.adapters.gcp.plan import Settings, plan
 from watchkeeper.adapters.gcp.rendering import as_commands, as_rows, as_text, subject
@@ -18,7 +18,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _MEMBER = re.compile(r"(?:serviceAccount|user|group|principal|principalSet):\S+")
 
 
-@click.group()
+@click.group(cls=Group)
 def setup() -> None:
     """Set up cloud services that send signals to watchkeeper; no home is needed."""
 

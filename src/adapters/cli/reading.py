@@ -17,7 +17,7 @@ from watchkeeper.adapters.cli.options import home_option, say
 from watchkeeper.adapters.cli.reader import known_run, open_reader
 from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.load import load
-from watchkeeper.domain.run.run import contract_of
+from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.durations import parse_duration
 from watchkeeper.projections.describe.event_lines import (
     ERROR_TYPES,
@@ -194,22 +194,24 @@ def logbook(run: str, moment: str | None, home: Path, as_json: bool) -> None:
     """Print RUN's logbook, now or as it stood after event SEQ or at TIME (ISO 8601)."""
     with open_reader(home) as session:
         known = known_run(session.ledger, run)
-        version, at = _moment(moment, contract_of(known).timezone, known.version)
+        version, at = _moment(moment, known)
         text = render_at(session.ledger.history(run), version=version, at=at).decode()
         say(as_json, {"run": run, "at": moment, "markdown": text}, text.rstrip("\n"))
 
 
-def _moment(text: str | None, zone: str, newest: int) -> tuple[int | None, datetime | None]:
+def _moment(text: str | None, run: Run) -> tuple[int | None, datetime | None]:
     if text is None:
         return None, None
     if text.isdigit():
-        if not 1 <= int(text) <= newest:
-            raise Leave(f"--at {text}: expected an event from 1 to {newest}", 3)
+        if not 1 <= int(text) <= run.version:
+            lists = f"`watchkeeper events {run.slug}` lists them"
+            raise Leave(f"--at {text}: expected an event from 1 to {run.version}; {lists}", 3)
         return int(text), None
     try:
         at = datetime.fromisoformat(text)
     except ValueError as error:
         hint = "expected an event's number or a time such as 2026-11-21T04:00:00Z"
         raise Leave(f"--at {text}: {hint}", 4) from error
+    zone = contract_of(run).timezone
     # A time without a zone is in the contract's zone, as the logbook writes it.
     return None, (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)

@@ -5,7 +5,7 @@ import json
 import click
 
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
-from watchkeeper.adapters.cli.options import say
+from watchkeeper.adapters.cli.options import Group, say
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.near import near_names
 from watchkeeper.domain.run.registry import type_of
@@ -13,7 +13,7 @@ from watchkeeper.projections.published.cloud_event import type_name
 from watchkeeper.projections.published.schemas import event_schema
 
 
-@click.group()
+@click.group(cls=Group)
 def schema() -> None:
     """Print the schemas of events and observations, for programs; no home is needed."""
 

@@ -15,7 +15,7 @@ from watchkeeper.adapters.cli.common import Session, open_session, refusal, who
 from watchkeeper.adapters.cli.dismissing import dismiss, human
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.cli.listening import inbox_of
-from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.options import Group, actor_option, home_option, say
 from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.load import load
@@ -51,7 +51,7 @@ _CELL = 60
 _STORED = (Outcome.RECORDED, Outcome.LATE, Outcome.KEPT, Outcome.QUARANTINED)
 
 
-@click.group()
+@click.group(cls=Group)
 def signals() -> None:
     """Show the signals of outside services; bind, replay or take signals by hand."""
 
@@ -61,7 +61,13 @@ signals.add_command(dismiss)
 
 @signals.command("list")
 @click.option("--run", default=None, metavar="RUN", help="Only signals of this run.")
-@click.option("--last", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Show only this many of the newest.",
+)
 @home_option
 @json_errors
 def list_signals(run: str | None, last: int, home: Path, as_json: bool) -> None:
@@ -106,7 +112,13 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 @signals.command()
-@click.option("--last", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Show only this many of the newest.",
+)
 @home_option
 @json_errors
 def unbound(last: int, home: Path, as_json: bool) -> None:

@@ -107,7 +107,7 @@ def _gate(tour: Tour) -> None:
     )
     plan = _plan(tour)
     _type(tour, "approve", RUN, "--plan", plan, "--as", "helper-bot", expected=3)
-    _type(tour, "approve", RUN, "--plan", plan, "--note", "simulated: no person checked it")
+    _type(tour, "approve", RUN, "--plan", plan, "--reason", "simulated: no person checked it")
 
 
 def _launch(tour: Tour) -> None:
@@ -122,7 +122,7 @@ def _hand_over(tour: Tour) -> None:
     says = "Ana comes on shift. She reads one screen and takes the watch."
     _head(tour, "The handover", says)
     _stop_watch(tour)
-    _type(tour, "run", "handover", RUN, "--to", "ana", "--note", "no incidents so far")
+    _type(tour, "run", "handover", RUN, "--to", "ana", "--reason", "no incidents so far")
     _start_watch(tour, "--holder", "ana")
     _wait(tour, "Ana's watch", lambda run: _holder(run) == "ana" and _is_checked(run))
     _type(tour, "status", RUN)

@@ -14,7 +14,14 @@ from typing import Any
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Session, holder_of, not_refused, open_session, who
+from watchkeeper.adapters.cli.common import (
+    Session,
+    holder_of,
+    not_refused,
+    open_session,
+    refusal,
+    who,
+)
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
 from watchkeeper.adapters.cli.narrator import narrated
@@ -116,7 +123,7 @@ def watch(
         forced_by = who(session.home, principal) if force else None
         if forced_by is not None and forced_by.kind != "human":
             refused = Refused(Refusal.NOT_A_HUMAN, forced_by.principal)
-            raise Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3)
+            raise refusal(refused)
         services = replace(session.services, reader=reader)
         watcher = Watcher(services, held_by, session.home, frozenset(runs), forced_by)
         if not as_json:
@@ -145,7 +152,7 @@ def _take_over(
     here = holder_of(session.home, holder)
     for slug in runs:
         command = TakeWatch(now=clock.now(), actor=actor, holder=here, same_home=False, force=force)
-        not_refused(session.ledger.handle(slug, command))
+        not_refused(session.ledger.handle(slug, command), slug)
     names = ", ".join(runs)
     text = f"{names}: {holder} now holds the watch; the watch process on this machine continues it"
     return {"taken": list(runs), "holder": holder}, text

@@ -131,7 +131,7 @@ def answer_of(run: Run, question: Question) -> str:
     at = question.cleared_at
     cleared = f"cleared {at.astimezone(UTC):%Y-%m-%d %H:%M UTC}" if at is not None else ""
     answers = "; ".join(part for part in (cleared, instance_fate(run, question)) if part)
-    close = f'close it with `watchkeeper answer {run.slug} {question.name} leave --note "..."`'
+    close = f'close it with `watchkeeper answer {run.slug} {question.name} leave --reason "..."`'
     return f"answered by events: {answers}; {close}"
 
 

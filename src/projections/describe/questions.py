@@ -29,7 +29,7 @@ def _raised(book: Logbook, data: EscalationRaised, event: Event) -> Logbook:
     name = prose(data.question, TITLE_MAX)
     answers = ("relaunch", "leave") if "relaunch" in data.asks.lower() else ("leave",)
     replies = [
-        code(f'watchkeeper answer {slug(event)} {data.question} {one} --note "..."')
+        code(f'watchkeeper answer {slug(event)} {data.question} {one} --reason "..."')
         for one in answers
     ]
     open_now = {**book.facts.questions, name: f"{prose(data.to)} answers with {replies[0]}"}

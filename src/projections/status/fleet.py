@@ -228,7 +228,7 @@ def _needs(row: RunRow, now: datetime) -> Iterable[Need]:
         relaunches = row["phase"] == "interrupted" and "answered" not in question
         words = ("relaunch", "leave") if relaunches else ("leave",)
         answer = f"watchkeeper answer {run} {question['name']}"
-        do = tuple(f'{answer} {word} --note "..."' for word in words)
+        do = tuple(f'{answer} {word} --reason "..."' for word in words)
         take = () if taken else (f"watchkeeper ack {run} {question['name']}",)
         # A question may name the command that is its third answer.
         found = _COMMAND.findall(question["asks"]) if "answered" not in question else []

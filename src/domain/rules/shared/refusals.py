@@ -14,82 +14,138 @@ ADOPTABLE = (
 )
 """Which orchestrators can adopt what."""
 
+_PROPOSE = "`watchkeeper permit propose RUN ACTION TARGET --reason ...`"
+_FIX = "`watchkeeper run fix RUN --sha SHA --reason ...`"
+
 
 class Refusal(Enum):
-    """A rule that refuses a command. The value is the sentence that a person reads."""
+    """A rule that refuses a command. The value is the sentence that a person reads.
 
-    RUN_EXISTS = "This run already has a history: choose another slug, or continue with this one."
+    It names the next command. Its words in capitals are filled in where they are known.
+    """
+
+    RUN_EXISTS = (
+        "This run already has a history: choose another name, or continue it: `watchkeeper "
+        "status RUN`."
+    )
     RUN_UNKNOWN = "No run of this name is in the ledger: see `watchkeeper status --all`."
     RUN_UNREADABLE = (
         "This run's history cannot be read, so nothing is added: see `watchkeeper verify`."
     )
-    RUN_SEALED = "The run is sealed and its history is closed: nothing can be added."
-    RUN_OVER = "The run was stopped or abandoned for good: launch a new run."
-    NOT_A_HUMAN = (
-        "Only a human may do this: ask the DRI. `watchkeeper note RUN TEXT` leaves a message in "
-        "the record."
+    RUN_SEALED = (
+        "The run is sealed and its history is closed: read it with `watchkeeper logbook RUN`."
     )
-    PLAN_UNKNOWN = "This is not the plan that was last checked: run `watchkeeper launch` again."
-    PLAN_BLOCKED = "The plan has blocks that an approval does not lift: fix them, launch again."
-    ALREADY_CLEARED = "The plan is approved already: run `watchkeeper launch`."
+    RUN_OVER = (
+        "The run was stopped or abandoned for good: launch a new one, `watchkeeper launch "
+        "NEW-CONTRACT`."
+    )
+    NOT_A_HUMAN = (
+        "Only a human may do this: ask the DRI, or leave a message with `watchkeeper note RUN "
+        "TEXT`."
+    )
+    PLAN_UNKNOWN = (
+        "This is not the plan that was last checked: run `watchkeeper launch CONTRACT` again."
+    )
+    PLAN_BLOCKED = (
+        "The plan has blocks that an approval does not lift: fix them, then `watchkeeper "
+        "launch CONTRACT`."
+    )
+    ALREADY_CLEARED = "The plan is approved already: run `watchkeeper launch CONTRACT`."
     ALREADY_LAUNCHED = "The run is launched already: see `watchkeeper status RUN`."
     CONTRACT_FIXED = (
-        "The contract of a launched run is fixed: launch what must differ as a new run and "
-        "close this one with `watchkeeper run supersede`; `watchkeeper relaunch` continues "
-        "under the current contract."
+        "The contract of a launched run is fixed: launch what must differ as a new run, "
+        "`watchkeeper run supersede RUN NEW-CONTRACT --reason ...`; `watchkeeper relaunch RUN "
+        "--reason ...` continues under the current contract."
     )
     NOT_LAUNCHED = "No instance was launched yet: run `watchkeeper launch CONTRACT` first."
     NOT_LAUNCHING = "No launch is under way: see `watchkeeper status RUN`."
-    STILL_LAUNCHING = "A launch is under way: wait until the orchestrator has answered."
-    STILL_LIVE = "The instance is not known to have ended: wait, or stop it."
-    WRONG_INSTANCE = "This is not the run's newest instance: read the run again."
+    STILL_LAUNCHING = (
+        "A launch is under way: wait for the orchestrator's answer in `watchkeeper status RUN`."
+    )
+    STILL_LIVE = (
+        "The instance is not known to have ended: wait, or end it with `watchkeeper stop RUN "
+        "--reason ...`."
+    )
+    WRONG_INSTANCE = "This is not the run's newest instance: see `watchkeeper status RUN`."
     WATCH_HELD = (
         "Another holder has the watch: wait for the end of its lease, or take it with "
         "`watchkeeper watch RUN --force`."
     )
-    WATCH_SUPERSEDED = "Another holder took the watch since: this one must stop."
-    NO_RELAUNCH_DECIDED = "No relaunch was decided for this run: see its last decision."
+    WATCH_SUPERSEDED = (
+        "Another holder took the watch since, so this one ends: see `watchkeeper status RUN`."
+    )
+    NO_RELAUNCH_DECIDED = (
+        "No relaunch was decided for this run: see its last decision with `watchkeeper why RUN`."
+    )
     QUESTION_NOT_OPEN = "No such question is open: `watchkeeper status RUN` lists the open ones."
     ANSWER_NOT_POSSIBLE = (
-        "A relaunch can be answered only while the run is interrupted by a failure and its resume "
-        "policy allows one: acknowledge without it."
+        "A relaunch can be answered only while a failure interrupts the run and its resume "
+        "policy allows one: otherwise `watchkeeper answer RUN QUESTION leave --reason ...`."
     )
     EVENT_UNKNOWN = "No such event: `watchkeeper events RUN` lists their numbers."
     TEXT_EMPTY = "The text is empty: write the correction in a sentence."
-    STOP_ASKED = "The stop was already requested: it is being sent to the orchestrator."
+    STOP_ASKED = "The stop was already requested and is being sent: see `watchkeeper status RUN`."
     NOT_FINISHED = (
-        "Only a finished run is sealed: wait for the orchestrator's success, or seal one "
-        "checkpoint with `--milestone step-N`."
+        "Only a finished run is sealed: wait for its success, or seal one checkpoint with "
+        "`watchkeeper run seal RUN --milestone step-N`."
     )
-    ALREADY_FINISHED = "The last instance finished: only the seal is left."
-    SEAL_VERIFIED = "The seal is verified already: its tag is being pushed."
+    ALREADY_FINISHED = "The last instance finished: only `watchkeeper run seal RUN` is left."
+    SEAL_VERIFIED = (
+        "The seal is verified already and its tag is being pushed: see `watchkeeper status RUN`."
+    )
     SEAL_NOT_VERIFIED = (
-        "The seal is not verified yet, and nothing is tagged: run `watchkeeper run seal`."
+        "The seal is not verified yet, and nothing is tagged: run `watchkeeper run seal RUN`."
     )
-    ROOT_TAKEN = "Another live run writes to this output root, above or below it: choose another."
+    ROOT_TAKEN = (
+        "Another live run writes to this output root, above or below it: choose another, then "
+        "`watchkeeper launch CONTRACT`."
+    )
 
-    CONSENT_NEEDED = "This needs a human's consent, by name; once it is given, ask again."
+    CONSENT_NEEDED = (
+        "This needs a human's consent to the proposal that `watchkeeper status RUN` lists; "
+        "then ask again."
+    )
     CONSENT_UNKNOWN = "No such consent: `watchkeeper status RUN` lists the valid ones."
-    CONSENT_EXPIRED = "The consent has expired: propose the act again."
-    CONSENT_USED = "The consent is used up, it permits one act: propose the act again."
-    CONSENT_REVOKED = "The consent was revoked: ask the human who revoked it, or propose again."
-    CONSENT_FOR_OTHER = "The consent is for another act or another target: propose this one."
+    CONSENT_EXPIRED = f"The consent has expired: propose the act again with {_PROPOSE}."
+    CONSENT_USED = (
+        f"The consent is used up, it permits one act: propose the act again with {_PROPOSE}."
+    )
+    CONSENT_REVOKED = (
+        f"The consent was revoked: ask the human who revoked it, or propose again with {_PROPOSE}."
+    )
+    CONSENT_FOR_OTHER = (
+        f"The consent is for another act or another target: propose this one with {_PROPOSE}."
+    )
     PROPOSAL_CHANGED = (
-        "This differs from the consent: request it in the same words, or propose it again."
+        "This differs from the consent: request it in the same words, or propose it with "
+        f"{_PROPOSE}."
     )
     PROPOSAL_NOT_OPEN = "No such proposal is open: `watchkeeper status RUN` lists the open ones."
-    PROPOSAL_DECLINED = "A human declined exactly this: state what is new, or ask them."
-    PROPOSALS_TOO_MANY = "Too many proposals wait for a human already: have them answered first."
+    PROPOSAL_DECLINED = (
+        f"A human declined exactly this: ask them, or say what is new with {_PROPOSE}."
+    )
+    PROPOSALS_TOO_MANY = (
+        "Too many proposals wait for a human already: have those of `watchkeeper status RUN` "
+        "answered first."
+    )
     ACT_NOT_POSSIBLE = "The run's current state does not allow this: see `watchkeeper status RUN`."
     TIME_WRONG = "The time is past, or further away than this may be allowed for: name another."
-    WAIVER_FORBIDDEN = "This is never waived: fix what it names."
-    NOTHING_TO_WAIVE = (
-        "Nothing of this name is missing or blocked now: see what `watchkeeper launch` or "
-        "`watchkeeper run seal` says."
+    WAIVER_FORBIDDEN = (
+        "This is never waived: fix what it names, then launch or seal again; see `watchkeeper "
+        "status RUN`."
     )
-    ALREADY_WAIVED = "This is already waived: continue with the launch or the seal."
+    NOTHING_TO_WAIVE = (
+        "Nothing of this name is missing or blocked now: see `watchkeeper launch CONTRACT` or "
+        "`watchkeeper run seal RUN`."
+    )
+    ALREADY_WAIVED = (
+        "This is already waived: continue with `watchkeeper launch CONTRACT` or `watchkeeper "
+        "run seal RUN`."
+    )
     NAME_UNKNOWN = "Nothing of this name can be revoked: see `watchkeeper status RUN`."
-    ALREADY_REVOKED = "It is no longer valid: there is nothing to revoke."
+    ALREADY_REVOKED = (
+        "It is no longer valid, so there is nothing to revoke: see `watchkeeper status RUN`."
+    )
     WATCH_NOT_YOURS = (
         "Another holder has the watch: let it hand over, wait for the end of its lease, or use "
         "`watchkeeper run handover RUN --to PRINCIPAL --force`."
@@ -102,8 +158,14 @@ class Refusal(Enum):
         "The watch over this run has ended: a human takes it up again with "
         "`watchkeeper watch RUN --force`."
     )
-    MONITOR_NOT_STALE = "Checks are on time, or none is due: there is nothing to report."
-    REPORT_BY_HOLDER = "A holder cannot report its own silence: another process has to."
+    MONITOR_NOT_STALE = (
+        "Checks are on time, or none is due, so there is nothing to report: see `watchkeeper "
+        "doctor`."
+    )
+    REPORT_BY_HOLDER = (
+        "A holder cannot report its own silence: another process has to, with `watchkeeper "
+        "doctor --record`."
+    )
     ACT_TOO_LATE = "An act is announced before it begins: choose a later --from."
     ACT_WINDOW = "A window is longer than nothing and at most 7 days: choose another --for."
     ACT_UNKNOWN = "No such act is announced: `watchkeeper status RUN` lists them."
@@ -111,28 +173,33 @@ class Refusal(Enum):
         "Only findings of the detectors can be expected: name rules such as H1, H3 or H6."
     )
     JOB_DIFFERS = (
-        "The job is not what the contract says: correct the contract and adopt again. Launch "
-        "nothing on its output root while the job lives."
+        "The job is not what the contract says. Launch nothing on its output root while it "
+        "lives; correct the contract, then `watchkeeper run adopt CONTRACT --submission-id ID`."
     )
     JOB_NOT_LIVE = (
-        f"Only a job that waits or runs is adopted, by its id at the orchestrator: {ADOPTABLE}."
+        f"Only a job that waits or runs is adopted, by its id at the orchestrator: {ADOPTABLE}. "
+        "For a new job `watchkeeper launch CONTRACT`."
     )
-    ADOPTION_BLOCKED = "The job cannot be adopted: correct the named difference, then adopt again."
+    ADOPTION_BLOCKED = (
+        "The job cannot be adopted: correct the named difference, then `watchkeeper run adopt "
+        "CONTRACT --submission-id ID`."
+    )
     RELAUNCH_DECIDED = "A relaunch is decided or under way already: see `watchkeeper status RUN`."
     JOB_LOST = (
-        "The orchestrator cannot account for the job, and that proves no end: a human checks that "
-        "no process of it lives, consents, and relaunches."
+        "The orchestrator cannot account for the job, and that proves no end: a human checks "
+        "that no process of it lives, consents, then `watchkeeper relaunch RUN --reason ...`."
     )
     JOB_MAY_LIVE = (
-        "Metrics and checkpoints must be silent for two checks of a lost job: wait for the next "
-        "check, then run `watchkeeper relaunch` again."
+        "Metrics and checkpoints must be silent for two checks of a lost job: wait for the "
+        "next check, then `watchkeeper relaunch RUN --reason ...`."
     )
     RESUME_NEVER = (
-        "The resume policy is `never`: continuing needs a new run id, see "
-        "`watchkeeper run supersede`."
+        "The resume policy is `never`: continuing needs a new run id, with `watchkeeper run "
+        "supersede RUN NEW-CONTRACT --reason ...`."
     )
     ROLLBACK_UNKNOWN = (
-        "This is not the rollback that was planned last: run `watchkeeper run rollback` again."
+        "This is not the rollback that was planned last: plan again, `watchkeeper run rollback "
+        "RUN --to step-N --reason ...`."
     )
     CHECKPOINT_UNKNOWN = (
         "This is not a complete, validated checkpoint of the run: `watchkeeper checkpoints "
@@ -143,29 +210,43 @@ class Refusal(Enum):
         "with `watchkeeper run rollback RUN --to step-N --reason ...`, or add `--accept-bad`."
     )
     SUCCESSOR_NOT_APART = (
-        "A successor needs its own run id, tracker id and output root: change them."
+        "A successor needs its own run id, tracker id and output root: change them, then "
+        "`watchkeeper run supersede RUN CONTRACT --reason ...`."
     )
-    ALREADY_SUPERSEDED = "The run was superseded: its successor continues."
+    ALREADY_SUPERSEDED = (
+        "The run was superseded and its successor continues: see `watchkeeper status RUN`."
+    )
     FAILURE_UNKNOWN = "This event classifies no end: `watchkeeper events RUN` names those."
     CAUSE_UNKNOWN = "This is not a class of failure: choose a listed one."
-    CAUSE_SAME = "This cause is already recorded: there is nothing to revise."
+    CAUSE_SAME = (
+        "This cause is already recorded, so there is nothing to revise: see `watchkeeper why RUN`."
+    )
     NOT_FIXABLE = (
-        "The run's approval covers only the small fix that the newest decision proposed "
-        "(R5): launch any other change as a new run with `watchkeeper run supersede`."
+        "The run's approval covers only the small fix that the newest decision proposed (R5): "
+        "any other change is a new run, `watchkeeper run supersede RUN NEW-CONTRACT --reason "
+        "...`."
     )
-    FIX_NOT_PUSHED = "The fix is not on the run's branch of its remote: push it, then report it."
+    FIX_NOT_PUSHED = f"The fix is not on the run's branch of its remote: push it, then {_FIX}."
     FIX_TRAINS = (
-        "The fix changes files that can alter the training: launch it as a new run with "
-        "`watchkeeper run supersede`, or list the file under recover.harmless before the next "
-        "run."
+        "The fix changes files that can alter the training: it is a new run, `watchkeeper run "
+        "supersede RUN NEW-CONTRACT --reason ...`. The next run's recover.harmless may list "
+        "the file."
     )
-    FIX_UNREAD = "The remote gives no answer, so the fix's changed files are unknown: try again."
-    FIX_NOT_COVERED = "No valid approval covers the launch that this fix continues: ask the DRI."
+    FIX_UNREAD = (
+        f"The remote gives no answer, so the fix's changed files are unknown: try again, {_FIX}."
+    )
+    FIX_NOT_COVERED = (
+        "No valid approval covers the launch that this fix continues: ask the DRI, or start a "
+        "new run, `watchkeeper run supersede RUN NEW-CONTRACT --reason ...`."
+    )
     FIX_WITHOUT_BUILD = (
-        "What runs is built from the commit: name what was built from the fix, with --bundle or "
-        "--container."
+        "What runs is built from the commit: add what was built from the fix, --bundle or "
+        f"--container, to {_FIX}."
     )
-    MILESTONE_BLOCKED = "The milestone is not sealed: add the missing items, then try again."
+    MILESTONE_BLOCKED = (
+        "The milestone is not sealed: add the missing items, then `watchkeeper run seal RUN "
+        "--milestone step-N`."
+    )
 
 
 MISTAKES = frozenset(
