@@ -279,7 +279,7 @@ def test_the_fleet_reads_as_it_should() -> None:
         "      WANDB_API_KEY. First: export WANDB_API_KEY where the watch runs, or here without a "
         "watch. Then",
         "      relaunch, or leave it? (R19)",
-        "      -> watchkeeper ack grug q-1                           # look into it",
+        "      -> watchkeeper ack grug q-1                             # look into it",
         '      -> watchkeeper answer grug q-1 relaunch --reason "..."  # start it again',
         '      -> watchkeeper answer grug q-1 leave --reason "..."     # change nothing now',
         "",

@@ -1,5 +1,6 @@
 """`launch` and `approve`: nothing expensive starts by accident."""
 
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch
 from watchkeeper.domain.rules.launch.gate.gate import blocks
+from watchkeeper.domain.rules.launch.gate.people import L11
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.run.launch import LaunchRefused, PreflightRecorded
 from watchkeeper.domain.run.operator import RollbackApproved
@@ -50,7 +52,10 @@ def launch(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Check CONTRACT against the launch rules and launch it if no rule blocks."""
+    """Check CONTRACT against the launch rules and launch it if no rule blocks.
+
+    At a terminal it asks a human for the approval if nothing else blocks.
+    """
     promised = read_contract(contract)
     with open_session(home) as session:
         actor = who(session.home, principal)
@@ -63,6 +68,12 @@ def launch(
                 raise refusal(checked, promised.run)
         else:
             checked = _launch(session, run, promised, actor)
+        seen = None
+        if not dry_run and not as_json and _asks(actor, checked):
+            seen = checked
+            page = render_gate(promised, seen.plan, seen.findings, everything=everything)
+            click.echo(scrub(session.ledger.scrubber, f"{page}\n").text)
+            checked = _approved(session, promised, actor, seen)
         plan, findings = checked.plan, checked.findings
         blocked = blocks(findings)
         says = "recorded; nothing was launched"
@@ -88,10 +99,32 @@ def launch(
             document["says"] = says = f"NOT LAUNCHED: the orchestrator refused it: {refused}"
         # A secret that rule L1 refuses is not shown either.
         clean, _ = scrub_json(session.ledger.scrubber, document)
-        shown = scrub(session.ledger.scrubber, f"{page}\n\n{says}").text
+        known = seen is not None and (checked is seen or not blocked)
+        shown = scrub(session.ledger.scrubber, says if known else f"{page}\n\n{says}").text
         say(as_json, cast("dict[str, Any]", clean), shown)
         if blocked or refused:
             leave_quietly(3)
+
+
+def _asks(actor: Actor, checked: PreflightRecorded) -> bool:
+    """Return whether a human at a terminal can approve: nothing but the approval is missing."""
+    missing = [finding.rule for finding in blocks(checked.findings)]
+    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return missing == [L11.id] and actor.kind == "human" and at_terminal
+
+
+def _approved(
+    session: Session, promised: Contract, actor: Actor, shown: PreflightRecorded
+) -> PreflightRecorded:
+    """Ask for the approval of the plan that was shown, and check the launch again after a yes.
+
+    The approval names the digest that was shown. A plan that changed meanwhile blocks again.
+    """
+    if not click.confirm("approve?"):
+        return shown
+    digest = plan_digest(shown.plan)
+    handle(session, promised.run, ApproveLaunch(now=clock.now(), actor=actor, digest=digest))
+    return _launch(session, known_run(session.ledger, promised.run), promised, actor)
 
 
 def _refused(session: Session, slug: str) -> str:
