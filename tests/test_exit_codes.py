@@ -45,7 +45,6 @@ KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
             ("run", "supersede", "nobody", "tiny.yaml", *WHY),
             ("run", "whatif", "nobody", "--policy", "policy.yaml"),
             ("permit", "propose", "nobody", "stop", "i1", *WHY),
-            ("ledger", "parked", "retry", "nobody"),
         ],
     ),
     "a name or an event that is not on record": (

@@ -92,7 +92,7 @@ _MEANT = {
 _IN_FRONT = {"--json": 1, "--home": 2, "--as": 2}
 """Options that may come before the command, and how many words each has."""
 
-_GROUP_NAMES = GROUPS | {"contract", "signals", "ledger", "parked", "bridge", "schema", "setup"}
+_GROUP_NAMES = GROUPS | {"contract", "signals", "ledger", "bridge", "schema", "setup"}
 """Words after which the name of a command is still to come."""
 
 
