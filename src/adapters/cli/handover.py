@@ -8,6 +8,7 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
+    Session,
     act_if_alone,
     handle,
     holder_of,
@@ -16,8 +17,9 @@ from watchkeeper.adapters.cli.common import (
     refusal,
     who,
 )
+from watchkeeper.adapters.cli.explaining import needs_of
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
-from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.options import actor_option, home_option, say, screen_width
 from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.expected_rules import not_expectable
 from watchkeeper.adapters.home import is_watched
@@ -28,10 +30,15 @@ from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.watch.commands import DeclineWatch, HandOver
 from watchkeeper.domain.run.operator import ActKind, PlannedActAnnounced
 from watchkeeper.domain.run.queries import describe_act
+from watchkeeper.domain.run.run import contract_of
 from watchkeeper.domain.run.watch import WatchHandedOver
 from watchkeeper.domain.values.durations import parse_duration
-from watchkeeper.projections.handover_packet import render_handover
+from watchkeeper.projections.describe.event_lines import event_row
+from watchkeeper.projections.handover_screen import Surroundings, render_handover
+from watchkeeper.projections.status.writer import status_row
 from watchkeeper.services.services import SERVICE
+
+_EVENTS_SHOWN = 5
 
 
 @click.command()
@@ -76,8 +83,21 @@ def handover(
         assert isinstance(given, WatchHandedOver), "a handover records itself"
         act_if_alone(session, run)
         document = {"run": run, **given.model_dump(mode="json")}
-        watched = is_watched(session.home)
-        say(as_json, document, render_handover(run, given, is_watched=watched))
+        known = _surroundings(session, run)
+        say(as_json, document, render_handover(run, given, known, width=screen_width()))
+
+
+def _surroundings(session: Session, run: str) -> Surroundings:
+    after = known_run(session.ledger, run)
+    history = session.ledger.history(run, after=max(after.version - _EVENTS_SHOWN, 0))
+    return Surroundings(
+        contract=contract_of(after),
+        links=status_row(after).get("links", {}),
+        needs=needs_of(session, run),
+        newest=[event_row(event) for event in history],
+        is_watched=is_watched(session.home),
+        now=clock.now(),
+    )
 
 
 @click.command()

@@ -67,10 +67,10 @@ def render_run(
     head += f" since {time_of(since, now)} ({elapsed(now - since)})" if since is not None else ""
     # What a need already says is not said twice.
     said = " ".join(need.says for need in needs)
-    lines = [head, *_labelled(_happened(row, said), width)]
+    lines = [head, *labelled(_happened(row, said), width)]
     if needs:
         lines += ["", "NEEDS YOU", *reasons(needs, now, width)]
-    return "\n".join([*lines, "", "DETAILS", *_labelled(_details(view, row, now), width)])
+    return "\n".join([*lines, "", "DETAILS", *labelled(_details(view, row, now), width)])
 
 
 def finding_words(found: FindingRow) -> str:
@@ -119,7 +119,8 @@ def _purpose(command: str) -> str:
     return next((says for pattern, says in _PURPOSES if re.match(pattern, words)), "")
 
 
-def _labelled(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
+def labelled(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
+    """Return labelled texts as wrapped lines; empty texts are left out."""
     lines: list[str] = []
     for name, text in rows:
         lines += textwrap.wrap(
