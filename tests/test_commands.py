@@ -7,7 +7,7 @@ import click
 import pytest
 
 from tests.every_row import every_row
-from watchkeeper.adapters.cli import _behind, cli, run
+from watchkeeper.adapters.cli import behind, cli, run
 from watchkeeper.domain.rules.shared.refusals import MISTAKES, Refusal
 
 SHARED = {"--json": ("--json",), "--home": ("--home", "/nowhere"), "--as": ("--as", "ana")}
@@ -60,7 +60,7 @@ def test_shared_options_are_the_same_in_front_of_a_command_and_behind_it(path: s
         given = SHARED[option]
         for at in range(len(words)):
             in_front = [*words[:at], *given, *words[at:], "x"]
-            assert _behind(in_front) == [*words, "x", *given]
+            assert behind(in_front) == [*words, "x", *given]
 
 
 @every_row("path", LEAVES)

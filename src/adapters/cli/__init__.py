@@ -187,7 +187,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         _expect_text(given)
-        answer = cli.main(args=_behind(given), prog_name="watchkeeper", standalone_mode=False)
+        answer = cli.main(args=behind(given), prog_name="watchkeeper", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return EXIT_BAD_INPUT
@@ -210,7 +210,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return answer if isinstance(answer, int) else EXIT_DONE
 
 
-def _behind(words: Sequence[str]) -> list[str]:
+def behind(words: Sequence[str]) -> list[str]:
     """Move the options of `_IN_FRONT` behind the command, whose parser knows them."""
     at, groups, front = 0, list[str](), list[str]()
     while at < len(words):

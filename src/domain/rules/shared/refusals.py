@@ -14,8 +14,13 @@ ADOPTABLE = (
 )
 """Which orchestrators can adopt what."""
 
+_STATUS = "see `watchkeeper status RUN`"
+_LAUNCH = "`watchkeeper launch CONTRACT`"
+_SEAL = "`watchkeeper run seal RUN`"
+_MILESTONE = "`watchkeeper run seal RUN --milestone step-N`"
 _PROPOSE = "`watchkeeper permit propose RUN ACTION TARGET --reason ...`"
 _FIX = "`watchkeeper run fix RUN --sha SHA --reason ...`"
+_NEW_RUN = "`watchkeeper run supersede RUN NEW-CONTRACT --reason ...`"
 
 
 class Refusal(Enum):
@@ -24,59 +29,34 @@ class Refusal(Enum):
     It names the next command. Its words in capitals are filled in where they are known.
     """
 
-    RUN_EXISTS = (
-        "This run already has a history: choose another name, or continue it: `watchkeeper "
-        "status RUN`."
-    )
+    RUN_EXISTS = f"This run already has a history: choose another name, or {_STATUS}."
     RUN_UNKNOWN = "No run of this name is in the ledger: see `watchkeeper status --all`."
     RUN_UNREADABLE = (
         "This run's history cannot be read, so nothing is added: see `watchkeeper verify`."
     )
-    RUN_SEALED = (
-        "The run is sealed and its history is closed: read it with `watchkeeper logbook RUN`."
-    )
-    RUN_OVER = (
-        "The run was stopped or abandoned for good: launch a new one, `watchkeeper launch "
-        "NEW-CONTRACT`."
-    )
-    NOT_A_HUMAN = (
-        "Only a human may do this: ask the DRI, or leave a message with `watchkeeper note RUN "
-        "TEXT`."
-    )
-    PLAN_UNKNOWN = (
-        "This is not the plan that was last checked: run `watchkeeper launch CONTRACT` again."
-    )
-    PLAN_BLOCKED = (
-        "The plan has blocks that an approval does not lift: fix them, then `watchkeeper "
-        "launch CONTRACT`."
-    )
-    ALREADY_CLEARED = "The plan is approved already: run `watchkeeper launch CONTRACT`."
-    ALREADY_LAUNCHED = "The run is launched already: see `watchkeeper status RUN`."
+    RUN_SEALED = "The run is sealed and its history is closed: `watchkeeper logbook RUN` shows it."
+    RUN_OVER = "The run was stopped or abandoned for good: `watchkeeper launch NEW-CONTRACT`."
+    NOT_A_HUMAN = "Only a human may do this: ask the DRI, or `watchkeeper note RUN TEXT`."
+    PLAN_UNKNOWN = f"This is not the plan that was last checked: {_LAUNCH} shows it."
+    PLAN_BLOCKED = f"The plan has blocks that an approval does not lift: fix them, then {_LAUNCH}."
+    ALREADY_CLEARED = f"The plan is approved already: {_LAUNCH}."
+    ALREADY_LAUNCHED = f"The run is launched already: {_STATUS}."
     CONTRACT_FIXED = (
         "The contract of a launched run is fixed: launch what must differ as a new run, "
         "`watchkeeper run supersede RUN NEW-CONTRACT --reason ...`; `watchkeeper relaunch RUN "
         "--reason ...` continues under the current contract."
     )
-    NOT_LAUNCHED = "No instance was launched yet: run `watchkeeper launch CONTRACT` first."
-    NOT_LAUNCHING = "No launch is under way: see `watchkeeper status RUN`."
-    STILL_LAUNCHING = (
-        "A launch is under way: wait for the orchestrator's answer in `watchkeeper status RUN`."
-    )
-    STILL_LIVE = (
-        "The instance is not known to have ended: wait, or end it with `watchkeeper stop RUN "
-        "--reason ...`."
-    )
-    WRONG_INSTANCE = "This is not the run's newest instance: see `watchkeeper status RUN`."
+    NOT_LAUNCHED = f"No instance was launched yet: {_LAUNCH}."
+    NOT_LAUNCHING = f"No launch is under way: {_STATUS}."
+    STILL_LAUNCHING = f"A launch is under way: wait for the orchestrator's answer, {_STATUS}."
+    STILL_LIVE = "The job is not known to have ended: wait, or `watchkeeper stop RUN --reason ...`."
+    WRONG_INSTANCE = f"This is not the run's newest instance: {_STATUS}."
     WATCH_HELD = (
         "Another holder has the watch: wait for the end of its lease, or take it with "
         "`watchkeeper watch RUN --force`."
     )
-    WATCH_SUPERSEDED = (
-        "Another holder took the watch since, so this one ends: see `watchkeeper status RUN`."
-    )
-    NO_RELAUNCH_DECIDED = (
-        "No relaunch was decided for this run: see its last decision with `watchkeeper why RUN`."
-    )
+    WATCH_SUPERSEDED = f"Another holder took the watch since, so this one ends: {_STATUS}."
+    NO_RELAUNCH_DECIDED = "No relaunch was decided for this run: see `watchkeeper why RUN`."
     QUESTION_NOT_OPEN = "No such question is open: `watchkeeper status RUN` lists the open ones."
     ANSWER_NOT_POSSIBLE = (
         "A relaunch can be answered only while a failure interrupts the run and its resume "
@@ -84,68 +64,34 @@ class Refusal(Enum):
     )
     EVENT_UNKNOWN = "No such event: `watchkeeper events RUN` lists their numbers."
     TEXT_EMPTY = "The text is empty: write the correction in a sentence."
-    STOP_ASKED = "The stop was already requested and is being sent: see `watchkeeper status RUN`."
-    NOT_FINISHED = (
-        "Only a finished run is sealed: wait for its success, or seal one checkpoint with "
-        "`watchkeeper run seal RUN --milestone step-N`."
-    )
-    ALREADY_FINISHED = "The last instance finished: only `watchkeeper run seal RUN` is left."
-    SEAL_VERIFIED = (
-        "The seal is verified already and its tag is being pushed: see `watchkeeper status RUN`."
-    )
-    SEAL_NOT_VERIFIED = (
-        "The seal is not verified yet, and nothing is tagged: run `watchkeeper run seal RUN`."
-    )
+    STOP_ASKED = f"The stop was already requested and is being sent: {_STATUS}."
+    NOT_FINISHED = f"Only a finished run is sealed: wait for its success, or {_MILESTONE}."
+    ALREADY_FINISHED = f"The last instance finished: only {_SEAL} is left."
+    SEAL_VERIFIED = f"The seal is verified already and its tag is being pushed: {_STATUS}."
+    SEAL_NOT_VERIFIED = f"The seal is not verified yet, and nothing is tagged: {_SEAL}."
     ROOT_TAKEN = (
-        "Another live run writes to this output root, above or below it: choose another, then "
-        "`watchkeeper launch CONTRACT`."
+        f"Another live run uses this output root or a part of it: choose another, then {_LAUNCH}."
     )
 
-    CONSENT_NEEDED = (
-        "This needs a human's consent to the proposal that `watchkeeper status RUN` lists; "
-        "then ask again."
-    )
+    CONSENT_NEEDED = f"A human must consent to the proposal, {_STATUS}; then ask again."
     CONSENT_UNKNOWN = "No such consent: `watchkeeper status RUN` lists the valid ones."
-    CONSENT_EXPIRED = f"The consent has expired: propose the act again with {_PROPOSE}."
-    CONSENT_USED = (
-        f"The consent is used up, it permits one act: propose the act again with {_PROPOSE}."
-    )
-    CONSENT_REVOKED = (
-        f"The consent was revoked: ask the human who revoked it, or propose again with {_PROPOSE}."
-    )
-    CONSENT_FOR_OTHER = (
-        f"The consent is for another act or another target: propose this one with {_PROPOSE}."
-    )
-    PROPOSAL_CHANGED = (
-        "This differs from the consent: request it in the same words, or propose it with "
-        f"{_PROPOSE}."
-    )
+    CONSENT_EXPIRED = f"The consent has expired: {_PROPOSE}."
+    CONSENT_USED = f"The consent is used up, it permits one act: {_PROPOSE}."
+    CONSENT_REVOKED = f"The consent was revoked: ask who revoked it, or {_PROPOSE}."
+    CONSENT_FOR_OTHER = f"The consent is for another act or another target: {_PROPOSE}."
+    PROPOSAL_CHANGED = f"This differs from the consent: use the same words, or {_PROPOSE}."
     PROPOSAL_NOT_OPEN = "No such proposal is open: `watchkeeper status RUN` lists the open ones."
-    PROPOSAL_DECLINED = (
-        f"A human declined exactly this: ask them, or say what is new with {_PROPOSE}."
-    )
-    PROPOSALS_TOO_MANY = (
-        "Too many proposals wait for a human already: have those of `watchkeeper status RUN` "
-        "answered first."
-    )
-    ACT_NOT_POSSIBLE = "The run's current state does not allow this: see `watchkeeper status RUN`."
+    PROPOSAL_DECLINED = f"A human declined exactly this: ask them, or say what is new, {_PROPOSE}."
+    PROPOSALS_TOO_MANY = f"Too many proposals wait for a human's answer already: {_STATUS}."
+    ACT_NOT_POSSIBLE = f"The run's current state does not allow this: {_STATUS}."
     TIME_WRONG = "The time is past, or further away than this may be allowed for: name another."
-    WAIVER_FORBIDDEN = (
-        "This is never waived: fix what it names, then launch or seal again; see `watchkeeper "
-        "status RUN`."
-    )
+    WAIVER_FORBIDDEN = f"This is never waived: fix what it names, {_STATUS}."
     NOTHING_TO_WAIVE = (
-        "Nothing of this name is missing or blocked now: see `watchkeeper launch CONTRACT` or "
-        "`watchkeeper run seal RUN`."
+        f"Nothing of this name is missing or blocked now: {_LAUNCH} or {_SEAL} says what is."
     )
-    ALREADY_WAIVED = (
-        "This is already waived: continue with `watchkeeper launch CONTRACT` or `watchkeeper "
-        "run seal RUN`."
-    )
-    NAME_UNKNOWN = "Nothing of this name can be revoked: see `watchkeeper status RUN`."
-    ALREADY_REVOKED = (
-        "It is no longer valid, so there is nothing to revoke: see `watchkeeper status RUN`."
-    )
+    ALREADY_WAIVED = f"This is already waived: continue with {_LAUNCH} or {_SEAL}."
+    NAME_UNKNOWN = f"Nothing of this name can be revoked: {_STATUS}."
+    ALREADY_REVOKED = f"It is no longer valid, so there is nothing to revoke: {_STATUS}."
     WATCH_NOT_YOURS = (
         "Another holder has the watch: let it hand over, wait for the end of its lease, or use "
         "`watchkeeper run handover RUN --to PRINCIPAL --force`."
@@ -158,13 +104,9 @@ class Refusal(Enum):
         "The watch over this run has ended: a human takes it up again with "
         "`watchkeeper watch RUN --force`."
     )
-    MONITOR_NOT_STALE = (
-        "Checks are on time, or none is due, so there is nothing to report: see `watchkeeper "
-        "doctor`."
-    )
+    MONITOR_NOT_STALE = "Checks are on time, or none is due: see `watchkeeper doctor`."
     REPORT_BY_HOLDER = (
-        "A holder cannot report its own silence: another process has to, with `watchkeeper "
-        "doctor --record`."
+        "A holder cannot report itself: another process runs `watchkeeper doctor --record`."
     )
     ACT_TOO_LATE = "An act is announced before it begins: choose a later --from."
     ACT_WINDOW = "A window is longer than nothing and at most 7 days: choose another --for."
@@ -184,7 +126,7 @@ class Refusal(Enum):
         "The job cannot be adopted: correct the named difference, then `watchkeeper run adopt "
         "CONTRACT --submission-id ID`."
     )
-    RELAUNCH_DECIDED = "A relaunch is decided or under way already: see `watchkeeper status RUN`."
+    RELAUNCH_DECIDED = f"A relaunch is decided or under way already: {_STATUS}."
     JOB_LOST = (
         "The orchestrator cannot account for the job, and that proves no end: a human checks "
         "that no process of it lives, consents, then `watchkeeper relaunch RUN --reason ...`."
@@ -193,10 +135,7 @@ class Refusal(Enum):
         "Metrics and checkpoints must be silent for two checks of a lost job: wait for the "
         "next check, then `watchkeeper relaunch RUN --reason ...`."
     )
-    RESUME_NEVER = (
-        "The resume policy is `never`: continuing needs a new run id, with `watchkeeper run "
-        "supersede RUN NEW-CONTRACT --reason ...`."
-    )
+    RESUME_NEVER = f"The resume policy is `never`, so a new run continues it: {_NEW_RUN}."
     ROLLBACK_UNKNOWN = (
         "This is not the rollback that was planned last: plan again, `watchkeeper run rollback "
         "RUN --to step-N --reason ...`."
@@ -213,40 +152,27 @@ class Refusal(Enum):
         "A successor needs its own run id, tracker id and output root: change them, then "
         "`watchkeeper run supersede RUN CONTRACT --reason ...`."
     )
-    ALREADY_SUPERSEDED = (
-        "The run was superseded and its successor continues: see `watchkeeper status RUN`."
-    )
+    ALREADY_SUPERSEDED = f"The run was superseded and its successor continues: {_STATUS}."
     FAILURE_UNKNOWN = "This event classifies no end: `watchkeeper events RUN` names those."
     CAUSE_UNKNOWN = "This is not a class of failure: choose a listed one."
-    CAUSE_SAME = (
-        "This cause is already recorded, so there is nothing to revise: see `watchkeeper why RUN`."
-    )
+    CAUSE_SAME = "This cause is already recorded: see `watchkeeper why RUN`."
     NOT_FIXABLE = (
-        "The run's approval covers only the small fix that the newest decision proposed (R5): "
-        "any other change is a new run, `watchkeeper run supersede RUN NEW-CONTRACT --reason "
-        "...`."
+        f"The approval covers only the small fix that was proposed last (R5); else {_NEW_RUN}."
     )
     FIX_NOT_PUSHED = f"The fix is not on the run's branch of its remote: push it, then {_FIX}."
     FIX_TRAINS = (
-        "The fix changes files that can alter the training: it is a new run, `watchkeeper run "
-        "supersede RUN NEW-CONTRACT --reason ...`. The next run's recover.harmless may list "
-        "the file."
+        f"The fix changes files that can alter the training, so it is a new run: {_NEW_RUN}."
     )
     FIX_UNREAD = (
-        f"The remote gives no answer, so the fix's changed files are unknown: try again, {_FIX}."
+        f"The remote does not answer, so the fix's changed files are unknown: again {_FIX}."
     )
     FIX_NOT_COVERED = (
-        "No valid approval covers the launch that this fix continues: ask the DRI, or start a "
-        "new run, `watchkeeper run supersede RUN NEW-CONTRACT --reason ...`."
+        f"No valid approval covers the launch that this fix continues; a new run: {_NEW_RUN}."
     )
     FIX_WITHOUT_BUILD = (
-        "What runs is built from the commit: add what was built from the fix, --bundle or "
-        f"--container, to {_FIX}."
+        f"What runs is built from the commit: add --bundle or --container to {_FIX}."
     )
-    MILESTONE_BLOCKED = (
-        "The milestone is not sealed: add the missing items, then `watchkeeper run seal RUN "
-        "--milestone step-N`."
-    )
+    MILESTONE_BLOCKED = f"The milestone is not sealed: add the missing items, then {_MILESTONE}."
 
 
 MISTAKES = frozenset(
