@@ -145,14 +145,24 @@ def wheel_runs_clean() -> bool:
         home = folder / "home"
         excerpt = folder / "excerpt.txt"
         excerpt.write_text("training got stuck after epoch 2\n", "utf-8")
+        extras = (
+            "from watchkeeper.adapters.extras import ExtraMissing\n"
+            "from watchkeeper.adapters.load import load\n"
+            "for part in ('ray.orchestrator', 'targets.pubsub'):\n"
+            "    try: load(part, '')\n"
+            "    except ExtraMissing: continue\n"
+            "    raise SystemExit(f'{part} needs no extra')\n"
+        )
         command = str(venv / "bin" / "watchkeeper")
         return (
             run(command, "--help", quiet=True)
             and run(str(python), "-c", asset)
+            and run(str(python), "-c", extras)
             and run(command, "init", "--home", str(home), "--human", "me", quiet=True)
             and run(command, "verify", "--home", str(home), "--offline", quiet=True)
             and run(command, "status", "--home", str(home), quiet=True)
             and run(command, "tools", "triage", str(excerpt), "--json", quiet=True)
+            and run(command, "demo", "--home", str(folder / "demo"), "--json", quiet=True)
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from watchkeeper.adapters.bad_input import BadInput
+from watchkeeper.adapters.extras import require
 from watchkeeper.adapters.home import Home, is_watched
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import read_principals
@@ -173,7 +174,10 @@ def _tracker(part: TrackerPart) -> Tracker:
     made: Tracker
     if part.kind == "jsonl":
         made = load("trackers.jsonl", "JsonlTracker")(part.url, part.id)
-    elif part.mode == "offline":
+        return made
+    # Both readers run W&B's client in a separate process.
+    require("wandb")
+    if part.mode == "offline":
         made = load("trackers.wandb_offline", "OfflineWandbTracker")(part)
     else:
         made = load("trackers.wandb_online", "WandbTracker")(part)

@@ -102,6 +102,6 @@ def postgres_part(module: str, name: str, url: str) -> Any:
         where = load("store.postgres_address", "without_password")(url)
         raise StoreFailure(
             f"PostgreSQL {where}: its client is not installed. Nothing was stored. "
-            "Install watchkeeper with it: pip install 'watchkeeper[postgres]'."
+            f"Install watchkeeper with it: {load('extras', 'install_line')('psycopg')}."
         )
     return load(f"store.{module}", name)

@@ -12,10 +12,21 @@ from typing import Any
 
 
 def load(module: str, name: str) -> Any:
-    """Import a module of this package's adapters by name and return one of its members."""
+    """Import a module of this package's adapters by name and return one of its members.
+
+    Raises:
+        ExtraMissing: It needs a package that is not installed; the message says how to install it.
+    """
     full_name = f"watchkeeper.adapters.{module}"
-    with nullcontext() if full_name in sys.modules else _without_garbage_collection():
-        return getattr(importlib.import_module(full_name), name)
+    try:
+        with nullcontext() if full_name in sys.modules else _without_garbage_collection():
+            return getattr(importlib.import_module(full_name), name)
+    except ImportError as error:
+        # Loaded late, since every command imports this module.
+        missing = load("extras", "missing_extra")(error)
+        if missing is None:
+            raise
+        raise missing from error
 
 
 @contextmanager

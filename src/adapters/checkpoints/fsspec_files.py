@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 
 import fsspec
 
+from watchkeeper.adapters.extras import install_line
 from watchkeeper.domain.values.json_text import parse_json
 from watchkeeper.ports.sources import Unavailable
 
@@ -165,7 +166,15 @@ def _open(protocol: str, limit: timedelta) -> Any:
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         options["token"] = "anon"
     options["session_kwargs"] = {"middlewares": (_answered_within(limit),)}
-    return _fsspec.filesystem(_GS, **options)
+    try:
+        return _fsspec.filesystem(_GS, **options)
+    except ImportError as error:
+        raise _without_client("gs", "gcsfs", error) from error
+
+
+def _without_client(protocol: str, package: str, error: ImportError) -> Unavailable:
+    words = f"{protocol}:// needs {package}: {install_line(package)} ({error})"
+    return Unavailable(protocol, words[:REASON_LENGTH_MAX])
 
 
 def _open_s3(limit: timedelta, options: dict[str, Any]) -> Any:
@@ -182,8 +191,7 @@ def _open_s3(limit: timedelta, options: dict[str, Any]) -> Any:
         # One connection for one file: more would ask for its size first.
         opened = _fsspec.filesystem("s3", config_kwargs=config, max_concurrency=1, **options)
     except ImportError as error:
-        words = f"s3:// needs s3fs: pip install 'watchkeeper[s3]' ({error})"
-        raise Unavailable("s3", words[:REASON_LENGTH_MAX]) from error
+        raise _without_client("s3", "s3fs", error) from error
     # s3fs repeats what botocore has repeated already; this is for bodies that broke off.
     opened.retries = 2
     return opened

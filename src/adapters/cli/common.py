@@ -21,6 +21,7 @@ from watchkeeper.adapters.cli.leaving import Leave
 from watchkeeper.adapters.cli.reader import ReadSession, opened, unknown_run
 from watchkeeper.adapters.cli.remote import ServerSaid
 from watchkeeper.adapters.compose import Adapters
+from watchkeeper.adapters.extras import ExtraMissing
 from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, watch_lock
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store.recorder import recorder_of
@@ -217,6 +218,8 @@ def exit_of(error: Exception) -> tuple[str, int] | None:
             return f"{error}; nothing was recorded, try again", 2
         case KeyReused():
             return str(error), 3
+        case ExtraMissing():
+            return str(error), 2
         case Unavailable():
             return f"no answer from {error}", 2
         case _:

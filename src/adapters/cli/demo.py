@@ -40,6 +40,7 @@ from watchkeeper.adapters.demo.scene import (
     start_fault,
     start_live_fault,
 )
+from watchkeeper.adapters.extras import is_installed, require
 from watchkeeper.adapters.home import Home, create_home, keep_store, watch_lock
 from watchkeeper.adapters.ledger_choice import HOME_MARK, own_to_home, store_to_keep
 from watchkeeper.adapters.load import load
@@ -91,15 +92,15 @@ class Cast:
 @click.option(
     "--orchestrator",
     type=click.Choice(["ray", "local"]),
-    default="ray",
-    show_default=True,
+    default=lambda: "ray" if is_installed("ray") else "local",
+    show_default="ray where it is installed, else local",
     help="Where the job runs.",
 )
 @click.option(
     "--tracker",
     type=click.Choice(["wandb-offline", "jsonl", "wandb-stub"]),
-    default="wandb-offline",
-    show_default=True,
+    default=lambda: "wandb-offline" if is_installed("wandb") else "jsonl",
+    show_default="wandb-offline where its client is installed, else jsonl",
     help="Tracker of the training: W&B's client offline, a file of JSON lines, or W&B's "
     "client online with the test server that --wandb-url names.",
 )
@@ -153,6 +154,8 @@ def demo(
     if shutil.which("git") is None:
         raise Leave("the demo needs git, which is not on PATH: install git and try again", 2)
     _check_server(tracker, wandb_url)
+    require("ray", when=orchestrator == "ray")
+    require("wandb", when=tracker != "jsonl" and not tour)
     if signals != "none":
         load("cli.demo_signals", "check_emulator")(orchestrator)
     folder = (home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))).expanduser().absolute()
@@ -213,11 +216,9 @@ def _ignore(number: int, frame: object) -> None:
 
 
 def _check_server(tracker: str, url: str) -> None:
-    if tracker != "wandb-stub":
-        if url:
-            raise Leave(f"--wandb-url {url} needs --tracker wandb-stub: leave it out", 4)
-        return
-    if not _LOOPBACK.fullmatch(url):
+    if tracker != "wandb-stub" and url:
+        raise Leave(f"--wandb-url {url} needs --tracker wandb-stub: leave it out", 4)
+    if tracker == "wandb-stub" and not _LOOPBACK.fullmatch(url):
         raise Leave(
             f"--wandb-url {url or '(empty)'}: --tracker wandb-stub needs a W&B test server on this "
             "machine, such as http://127.0.0.1:8877",

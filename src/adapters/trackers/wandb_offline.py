@@ -261,12 +261,7 @@ def _stamp(file: Path) -> _Stamp | None:
 
 
 def _version(source: str) -> str:
-    try:
-        version = importlib.metadata.version("wandb")
-    except importlib.metadata.PackageNotFoundError as error:
-        raise Unavailable(
-            source, f"wandb is not installed: install wandb=={VERSIONS[-1]}"
-        ) from error
+    version = importlib.metadata.version("wandb")
     if version not in VERSIONS:
         raise Unavailable(
             source,
