@@ -568,7 +568,7 @@ def test_a_hang_in_catch_up_is_no_proof_by_the_log_alone_and_is_told_as_blind() 
         answer = look(history, shown=again, lines=steps(step), found=KEPT)
         assert "not_training" not in opened(answer)
     assert set(history.run.health.findings) - {"resume_loss"} == {"monitor_blind"}
-    assert "only logs tells" in live(answer).because
+    assert "confirmed only by logs" in live(answer).because
 
 
 # --- Why is it quiet -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tests.domain.given import History
 from tests.domain.samples import KEPT, START, contract, exited
 from tests.every_row import every_row
 from watchkeeper.domain.rules.ends.case import Case
-from watchkeeper.domain.rules.ends.recovery import RELAUNCHING, TABLE, recover
+from watchkeeper.domain.rules.ends.recovery import TABLE, recover
 from watchkeeper.domain.rules.permits.guarded import GuardedAction
 from watchkeeper.domain.rules.registry import RULES
 from watchkeeper.domain.run.ends import Action, DecisionMade, Failure, Restart
@@ -168,7 +168,7 @@ def _breaches(case: Case, decision: DecisionMade | None) -> list[str]:
         told.append("relaunches what nobody knows")
     if relaunch and (cause == NUMERICAL or {"H7", "H8"} & set(case.failure.findings)):
         told.append("relaunches what went wrong in its numbers")
-    if relaunch and decision.rule not in {rule.id for rule in RELAUNCHING}:
+    if relaunch and decision.rule != "R1":
         told.append(f"{decision.rule} relaunches")
     if relaunch and not (decision.resume_path and decision.recoverable and decision.proves):
         told.append("a relaunch without its reasons")

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from tests.domain.found_secrets import Found, find_secrets_in
 from tests.every_row import every_row
 from watchkeeper.domain.values.secrets.scrubbing import (
-    Found,
     Scrubber,
-    find_secrets_in,
     scrub,
     scrub_json,
     sensitive_name,

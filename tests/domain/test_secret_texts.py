@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from tests.domain.found_secrets import find_secrets_in
 from tests.every_row import every_row
 from watchkeeper.domain.values.secrets.scrubbing import (
     Scrubber,
     find_secrets,
-    find_secrets_in,
     scrub,
     scrub_json,
 )

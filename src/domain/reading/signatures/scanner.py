@@ -110,11 +110,6 @@ class Scanner:
     _matcher: Matcher = field(default_factory=matcher)
 
     @property
-    def held_bytes(self) -> int:
-        """How much of the log is in memory; it does not grow with the log."""
-        return len(self.tail) + len(self._pending) + len(self._held)
-
-    @property
     def blank(self) -> bool:
         """Whether the log is empty or white space only."""
         text = self.tail.decode("utf-8", "replace")

@@ -24,7 +24,6 @@ from watchkeeper.domain.rules.ends.causes import (
 )
 from watchkeeper.domain.rules.ends.job_retries import ask_at_end, repeats_at_end
 from watchkeeper.domain.rules.ends.registry import (
-    R1,
     R2,
     R3,
     R4,
@@ -392,6 +391,3 @@ TABLE: tuple[RecoveryRow, ...] = (
     RecoveryRow((R3,), r3),
 )
 """All rules that an end must pass before a relaunch, in this order."""
-
-RELAUNCHING = (R1,)
-"""Rules that relaunch on their own if no row of the table holds; else R10 or R19 asks."""

@@ -14,14 +14,14 @@ R1 = Rule(
     id="R1",
     title="relaunch",
     when=(
-        "The outlook is `retry`, or `retry_once` and no earlier rule holds, or memory ran out for "
-        "the first time and `policy.oom` is `one_bounded_fix`; the lineage is intact; the resume "
-        "policy allows it; budget is left."
+        "The outlook is `retry`; or `retry_once` and no earlier rule applies; or memory ran out "
+        "for the first time and `policy.oom` is `one_bounded_fix`. The lineage is intact, the "
+        "resume policy allows a resume, and the budget is not used up."
     ),
     then=(
         "Relaunch with the same run id, tracker id, output root and command from the newest "
-        "complete, validated checkpoint, by numeric step. The decision says what its outcome would "
-        "prove, and which hypotheses are at stake; a machine that was lost before is named."
+        "complete, validated checkpoint. The decision says what the outcome would prove, and names "
+        "machines that were lost before."
     ),
     where=_RECOVERY,
     source=(
@@ -35,10 +35,9 @@ R2 = Rule(
     id="R2",
     title="the same failure again",
     when=(
-        "The same fingerprint without progress past it, uncertainty included; or any second "
-        "failure within 10 steps of an earlier one, or with steps too coarse to "
-        "distinguish. A failure that later evidence excused does not count. Inside one job: "
-        "a try that failed with the same fingerprint, node or step as an earlier one, "
+        "The same fingerprint without surely newer progress. Or a second failure within 10 steps "
+        "of an earlier one, or at steps too imprecise to distinguish. Excused failures do not "
+        "count. Inside one job: a try with the same fingerprint, node or step as an earlier try, "
         "without a newer complete checkpoint between them."
     ),
     then="Ask the DRI; do not relaunch. A live job is left alone.",
@@ -50,13 +49,12 @@ R3 = Rule(
     id="R3",
     title="restart budget",
     when=(
-        "As many relaunches as `retries.budget` were decided by a rule within `retries.window` and "
-        "brought no new complete, validated checkpoint beyond the one they resumed from. What "
-        "brought one is no charge; nor is what a human asked for or answered with, nor a restart "
-        "after a failure that later evidence excused. Tries that the orchestrator retried inside "
-        "the job count too, where they ended without a newer complete checkpoint."
+        "Within `retries.window`, rules decided `retries.budget` relaunches without a new "
+        "validated checkpoint beyond the resume point. Relaunches at a human's request or answer, "
+        "and after excused failures, do not count. The orchestrator's retries inside the job count "
+        "if they brought no newer complete checkpoint."
     ),
-    then="Ask the DRI, with both numbers: restarts without and with a new checkpoint.",
+    then="Ask the DRI, with the number of restarts with and without a new checkpoint.",
     where=_AGAIN,
     source=f"{LOOP}, Notes: restart_count",
 )
@@ -65,13 +63,12 @@ R4 = Rule(
     id="R4",
     title="numerical instability",
     when=(
-        "The cause is `numerical_instability`, or H7 or H8 was open when the instance ended, or "
-        "would have opened at its last check, whatever else it was, and whether a planned act "
-        "expects it or not."
+        "The cause is `numerical_instability`. Or H7 or H8 was open when the instance ended, or "
+        "would have opened at its last check, even if a planned act expects it."
     ),
     then=(
-        "Ask the DRI at once; never relaunched by rule, whatever the outlook. After a success H7 "
-        "and H8 stay open, and block the seal as `wrong numbers` until a human waives them."
+        "Ask the DRI at once; no rule relaunches. After a success H7 and H8 stay open, and block "
+        "the seal as `wrong numbers` until a human waives them."
     ),
     where=_CAUSES,
     source=f"{HERO}, What Can Go Wrong: Numerical instability",
@@ -81,14 +78,14 @@ R5 = Rule(
     id="R5",
     title="small code bug",
     when=(
-        "A NameError, ImportError, SyntaxError, or a KeyError whose line names the key, was raised "
-        "in the run's own code, in a file that cannot change the training (`recover.trajectory`, "
+        "The run's own code raised a NameError, ImportError, SyntaxError, or a KeyError with a "
+        "named key, in a file that cannot change the training (`recover.trajectory`, "
         "`recover.harmless`)."
     ),
     then=(
-        "Propose the fix with file and line; nothing is applied. Once it is pushed to the run's "
-        "branch and reported with `watchkeeper run fix`, and changes no file that trains, relaunch "
-        "at that commit under the approval that the run has; else refuse it, naming the file."
+        "Propose the fix with file and line; nothing is applied. A pushed fix is reported with "
+        "`watchkeeper run fix`. If it changes no file that trains, relaunch at that commit under "
+        "the existing approval; else refuse it and name the file."
     ),
     where=_CAUSES,
     source=f"{LOOP}, branch: A small bug; {HERO}, What Can Go Wrong: code bug",
@@ -97,16 +94,16 @@ R5 = Rule(
 
 R6 = Rule(
     id="R6",
-    title="memory, data, or code that trains",
+    title="memory, data, or training code",
     when=(
-        "A witness names memory as what the run ended for want of, and `policy.oom` is `ask` (a "
-        "bare SIGKILL or exit 137 is no witness); or a collective timed out or a peer was lost "
-        "without a reason, and `policy.distributed` is `ask`; or data loading failed, or a trace "
-        "is unclear or lies in code that can change the trajectory."
+        "Evidence names memory as the cause, and `policy.oom` is `ask`; a SIGKILL or exit code 137 "
+        "alone is no evidence. Or a collective timed out or a peer was lost without a reason, and "
+        "`policy.distributed` is `ask`. Or data loading failed. Or a traceback is unclear, or in "
+        "code that can change the training."
     ),
     then=(
-        "Ask the DRI; do not relaunch. What changes the trajectory goes on as a new run with "
-        "`watchkeeper run supersede`."
+        "Ask the DRI; do not relaunch. A change of the training needs a new run with `watchkeeper "
+        "run supersede`."
     ),
     where=_CAUSES,
     source=(
@@ -120,10 +117,10 @@ R7 = Rule(
     title="bad TPU node",
     when="The cause is `tpu_bad_node`.",
     then=(
-        "Name the node from attempts and lines. Propose its deletion as a guarded action, and "
-        "relaunch once a human consented and answered. Where `recover.bad_node` is `exception`, "
-        "ask without a consent. The same node twice, several at once, or none named: ask. "
-        "watchkeeper deletes nothing itself."
+        "Name the node and propose its deletion as a guarded action. Relaunch after a human's "
+        "consent and answer. With `recover.bad_node: exception`, ask without a consent. If the "
+        "same node is bad again, or several nodes or no node is named, only ask. watchkeeper "
+        "deletes nothing itself."
     ),
     where=_CAUSES,
     source=f"{LOOP}, branch: A bad TPU node; branch: Cluster mutation",
@@ -134,10 +131,10 @@ R8 = Rule(
     id="R8",
     title="capacity wedge",
     when=(
-        "The cause is `capacity_wedge`: its lines claim it, or the orchestrator itself says that "
-        "it could not be scheduled."
+        "The cause is `capacity_wedge`: log lines claim it, or the orchestrator says that it could "
+        "not schedule the job."
     ),
-    then="Tell the DRI; nothing is done to the cluster, and nothing is relaunched by rule.",
+    then="Notify the DRI. Nothing is done to the cluster, and no rule relaunches.",
     where=_CAUSES,
     source=(
         f"{HERO}, What Can Go Wrong: Capacity or scheduling wedge; {LOOP}, branch: Cluster mutation"
@@ -148,10 +145,10 @@ R9 = Rule(
     id="R9",
     title="tracker identity drift",
     when=(
-        "The finding H2 of a wrong identity is open when an instance ends badly, and outlives it; "
-        "or a planned act expects H2, and the last check shows a wrong identity."
+        "H2 is open with a wrong identity when an instance ends badly. Or a planned act expects "
+        "H2, and the last check shows a wrong identity."
     ),
-    then="Ask the DRI; no relaunch by rule until an instance logs under the agreed identity again.",
+    then="Ask the DRI. No rule relaunches until an instance logs under the agreed identity again.",
     where=_RECOVERY,
     source=f"{HERO}, What Can Go Wrong: Tracker identity drift",
 )
@@ -159,11 +156,11 @@ R9 = Rule(
 R10 = Rule(
     id="R10",
     title="no checkpoint",
-    when="No complete, validated checkpoint is there, or the one decided on is gone.",
+    when="There is no complete, validated checkpoint, or the chosen checkpoint is gone.",
     then=(
-        "Ask the DRI; never guess. Without an answer of the store nothing is decided yet, for as "
-        "long as steps may stand still (`live.stall`); then R19 asks. It is decided again once "
-        "a checkpoint is complete and validated after all, as long as nobody took the question."
+        "Ask the DRI. Without an answer of the store nothing is decided for `live.stall`; then R19 "
+        "asks. If a checkpoint is validated later, the end is decided again, unless somebody took "
+        "the question."
     ),
     where=_RECOVERY,
     source=f"{HERO}, Resume And Recovery",
@@ -173,13 +170,10 @@ R11 = Rule(
     id="R11",
     title="lineage",
     when=(
-        "The instance started elsewhere than was decided, or showed a forbidden line, so that the "
-        "lineage may be written over; or the resume policy is `never`."
+        "The instance started from another place than decided, or showed a forbidden line, so that "
+        "it may have overwritten the lineage. Or the resume policy is `never`."
     ),
-    then=(
-        "Ask the DRI, with the command for a new run id, tracker id and output root; the old run "
-        "and the new one name each other."
-    ),
+    then="Ask the DRI, with the command for a new run id, tracker id and output root.",
     where=_RECOVERY,
     source=f"{HERO}, Resume And Recovery: launching with a new run id",
 )
@@ -188,8 +182,8 @@ R12 = Rule(
     id="R12",
     title="one attempt",
     when=(
-        "Memory ran out again after the one attempt that `policy.oom` allows; or the same error "
-        "came back after a fix; or, in the daily lane, any code bug after one fix."
+        "Memory ran out again after the one retry that `policy.oom` allows. Or the same error "
+        "recurred after a fix. Or, in the daily lane, any code bug occurred after one fix."
     ),
     then="Ask the DRI.",
     where=_AGAIN,
@@ -204,9 +198,9 @@ R13 = Rule(
     title="the orchestrator retries",
     when=(
         "The orchestrator reports another failed attempt inside the job, or owns retries and has "
-        "some left."
+        "retries left."
     ),
-    then="Wait, and watch the attempts; R2 and R3 ask about those that repeat.",
+    then="Wait, and watch the attempts. R2 and R3 ask about repeated failures.",
     where=_JOB_RETRIES,
     source=(
         f"operating practice: exactly one retry owner; {LOOP}, branch: Terminal and not successful"
@@ -217,15 +211,14 @@ R14 = Rule(
     id="R14",
     title="stopped by a person",
     when=(
-        "The instance ended without success after a human asked for its stop; or nobody can "
-        "account for its job, and a human asked for its stop; or it ended in the window of an "
-        "announced pause, swap or maintenance; or its own lines, the orchestrator's words or the "
-        "signal of Ctrl-C say that somebody stopped it; or the orchestrator calls it STOPPED, no "
-        "stop is on record, and no machine was taken."
+        "The instance ended without success, and one of these is true. A human requested its stop. "
+        "It ended in the window of an announced pause, swap or maintenance. Log lines, the "
+        "orchestrator's message or Ctrl-C's signal show that somebody stopped it. The orchestrator "
+        "reports STOPPED without a recorded request, and no machine was taken."
     ),
     then=(
-        "Leave a stop that is on record. Ask the DRI about any other, in every lane. A contract "
-        "with `policy.stopped: failure` recovers a STOPPED that nobody asked for."
+        "A recorded stop is final. Ask the DRI about any other stop, in every lane. With "
+        "`policy.stopped: failure`, a STOPPED without a request is recovered like a failure."
     ),
     where=_VERDICT,
     source=f"{LOOP}, branch: Terminal and not successful",
@@ -234,8 +227,8 @@ R14 = Rule(
 R15 = Rule(
     id="R15",
     title="success",
-    when="The orchestrator says success.",
-    then="Verify the artefacts for the seal; of wrong numbers the DRI is asked before it (R4).",
+    when="The orchestrator reports success.",
+    then="Verify the artefacts for the seal. Ask the DRI first about wrong numbers (R4).",
     where=_VERDICT,
     source=f"{LOOP}, branch: Terminal and successful; {HERO}, Seal",
 )
@@ -245,8 +238,8 @@ R16 = Rule(
     title="disk full",
     when="The cause is `disk_full`.",
     then=(
-        "Name host and path, and propose the clean-up as a guarded action; relaunch once a human "
-        "consented and answered. watchkeeper deletes nothing itself."
+        "Name host and path, and propose the clean-up as a guarded action. Relaunch after a "
+        "human's consent and answer. watchkeeper deletes nothing itself."
     ),
     where=_CAUSES,
     source=(
@@ -258,13 +251,13 @@ R16 = Rule(
 
 R17 = Rule(
     id="R17",
-    title="a finding while it lives",
-    when="A finding opens while the instance lives.",
+    title="finding on a live instance",
+    when="A finding opens while the instance is live.",
     then=(
-        "H2, H3, H5, H7, H8, H9, H16 and H17 alert: the DRI is asked at once. H4, H6, H10, "
-        "H12 and H15 notify, or alert if they open as alerts: the DRI is notified at once. "
-        "H1 is reported by another process. The job is left alone: never a relaunch. For a "
-        "hang evidence is kept first; ending it is a guarded action."
+        "H2, H3, H5, H7, H8, H9, H16 and H17 are alerts: ask the DRI at once. H4, H6, H10, H12 "
+        "and H15 notify the DRI at once, or alert if the problem is severe. Another process "
+        "reports H1. No rule relaunches or ends the live job. For a hang, capture evidence "
+        "first; ending the job is a guarded action."
     ),
     where=_LIVE,
     source=(
@@ -277,12 +270,12 @@ R18 = Rule(
     id="R18",
     title="any relaunch",
     when=(
-        "The orchestrator called the instance terminal, and the gate lets the new plan through. "
-        "A relaunch or rollback that a human asked for is decided here. A job that the "
-        "orchestrator cannot account for counts as terminal only by a human's consent "
-        "(`declare_lost`), after metrics and checkpoints were silent for two checks."
+        "The orchestrator reports a terminal state of the instance, and the gate passes the new "
+        "plan. This includes relaunches and rollbacks at a human's request. A lost job counts as "
+        "terminal only after a human's consent (`declare_lost`) and two checks without new metrics "
+        "or checkpoints."
     ),
-    then="The decision says why the failure is recoverable, or who asked for the end.",
+    then="The decision says why the failure is recoverable, or who requested the end.",
     where=_LAUNCHING,
     source=(
         f"{HERO}, Resume And Recovery: relaunch only on terminal recoverable failure; "
@@ -295,15 +288,13 @@ R19 = Rule(
     id="R19",
     title="judgement",
     when=(
-        "Nothing above decides: an outlook of `ask`, an end that was to be retried once and came "
-        "back, a blocked gate, a refused launch, a job that nobody can account for (where steps "
-        "come, only once the orchestrator says twice in a row that it cannot tell, or that it does "
-        "not know it); another live job on the run's output root; a "
-        "checkpoint store that is silent for `live.stall` after an end; a relaunch that R1 would "
-        "decide where `policy.approvals` is `each`; or a human answered a question with a "
-        "relaunch."
+        "No other rule decides. For example: the outlook is `ask`; a failure recurred after its "
+        "one retry; the gate blocks a relaunch; the orchestrator refused a launch or lost a job; "
+        "another live job writes to the output root; the checkpoint store is silent for "
+        "`live.stall`; `policy.approvals` is `each`; or a human answered a question with relaunch. "
+        "While steps come, a job counts as lost only after two such answers in a row."
     ),
-    then="Ask the DRI; or relaunch, where a human answered so.",
+    then="Ask the DRI, or relaunch at a human's answer.",
     where=_RECOVERY,
     source=(
         f"{HERO}, Babysitting: escalate; {LOOP}, branch: Terminal and not successful; "

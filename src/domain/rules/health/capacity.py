@@ -269,14 +269,13 @@ H6 = Rule(
     id="H6",
     title="capacity",
     when=(
-        "The job waits to start for longer than `watch.pending_notify`, 30 min unless the contract "
-        "says otherwise; or only part of what it asked for is granted for as long, or some of its "
-        "tasks still wait; or it was given another type, or asked for another number of machines, "
-        "than the contract says."
+        "The job waits longer than `watch.pending_notify` (default 30 min). Or it has only part of "
+        "the requested machines for that long. Or it has another type of machines than the "
+        "contract, or requested another number."
     ),
     then=(
-        "Notify; nothing is changed. Raised to an alert once the wedge is proven: a demand that "
-        "nothing serves, and nothing is being brought up."
+        "Notify; nothing is changed. It is an alert if nothing serves the demand and nothing is "
+        "being provisioned."
     ),
     where=__name__,
     source=f"{WRONG}: Capacity or scheduling wedge",
@@ -296,10 +295,10 @@ H12 = Rule(
     id="H12",
     title="other jobs",
     when=(
-        "Another live job writes to this run's root, or carries this run's name and its root is "
-        "not known; or a diagnostic job under this run's name still lives."
+        "Another live job writes to this run's root, or has this run's name and an unknown root. "
+        "Or a diagnostic job with this run's name is still live."
     ),
-    then="Notify, with each job, and with the one that is watched; nothing is ended.",
+    then="Notify, with the other jobs and the watched job. No job is ended.",
     where=__name__,
     source=f"{HERO}, Babysitting: stale diagnostic jobs; two writers on one output root",
     severity=Severity.NOTIFY,

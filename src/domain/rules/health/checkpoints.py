@@ -271,19 +271,17 @@ H5 = Rule(
     id="H5",
     title="checkpoints",
     when=(
-        "Steps move, and no complete checkpoint came for `live.checkpoint_slack` intervals, by the "
-        "contract or as they came so far, else by the lane: 30 min for hero and daily, 1 h for the "
-        "others, or the longest wait so far; or a folder newer than every complete one lacks its "
-        "metadata for longer than `live.checkpoint_write`; or fewer complete ones are left than "
-        "`checkpoints.keep_last`, though there were as many, or two of those that came are gone "
-        "without a rotation, at two checks in a row; or the newest "
-        "expires within a day by the `ttl=` of its root. A complete one of which nothing says "
-        "which step its metadata names (`metadata_step`) came all the same, though none resumes "
-        "from it. A store without an answer changes nothing."
+        "Steps advance, and no complete checkpoint came for `live.checkpoint_slack` intervals. The "
+        "interval comes from the contract, from the checkpoints so far, or from the lane: 30 min "
+        "for hero and daily, else 1 h. Or a newer folder lacks its metadata for longer than "
+        "`live.checkpoint_write`. Or, at two checks in a row, fewer complete checkpoints remain "
+        "than `checkpoints.keep_last`, or than rotation explains. Or the newest checkpoint expires "
+        "within a day (`ttl=`). A checkpoint without a readable metadata step counts here, but "
+        "nothing resumes from it. A store without an answer changes nothing."
     ),
     then=(
-        "Alert and ask the DRI before the rollback window collapses. A new complete checkpoint "
-        "clears it."
+        "Alert and ask the DRI before the rollback window is lost. A new complete checkpoint "
+        "clears the finding."
     ),
     where=__name__,
     source=f"{WRONG}: Checkpoint not advancing",

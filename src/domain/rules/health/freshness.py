@@ -93,17 +93,16 @@ H1 = Rule(
     id="H1",
     title="monitor stale",
     when=(
-        "More than two cadences passed without a check while one was due; or checks are made, and "
-        "over several cadences too few sources answer to tell whether the run moves (monitor "
-        "blind); or steps have come by other clocks for `live.tracker_silent`, 2 h unless the "
-        "contract says otherwise, beyond all that the tracker shows (not an offline one)."
+        "More than two cadences passed without a due check. Or too few sources answered over "
+        "several cadences to judge progress (monitor blind). Or the tracker showed nothing new for "
+        "`live.tracker_silent`, by default 2 h, while other sources showed steps; an offline "
+        "tracker is exempt."
     ),
     then=(
-        "`status` says so, and a process other than the holder records it: a watch of "
-        "another holder, or `doctor --record`. Health and phase stay as they are. A check "
-        "clears it. The check itself reports a blind monitor and a silent tracker once; "
-        "health is then unknown, or unchanged. A newer step of the tracker clears its "
-        "silence."
+        "`status` shows it, and another process records it: another holder's watch, or `doctor "
+        "--record`. Health and phase do not change, and a check clears it. A blind monitor and a "
+        "silent tracker are reported once by the check itself. A newer step in the tracker clears "
+        "its silence."
     ),
     where=__name__,
     source=f"{HERO}, What Can Go Wrong: Silent monitor failure; {LOOP}, branch: No output",

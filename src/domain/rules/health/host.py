@@ -76,12 +76,12 @@ H15 = Rule(
     id="H15",
     title="host",
     when=(
-        "Less than `live.disk_warn` of a disk is free; or a folder that is to be a mount, such as "
-        "one of gcsfuse, is none. Where nobody can tell, nothing opens."
+        "The free space of a disk is below `live.disk_warn`. Or a required mount, such as a "
+        "gcsfuse folder, is missing. Unknown values open nothing."
     ),
     then=(
-        "Notify, with host and path; an alert below `live.disk_alert`. Two points above the limit "
-        "clear it. Clean-up needs a consent."
+        "Notify, with host and path; alert below `live.disk_alert`. The finding clears two points "
+        "above the limit. Clean-up needs a consent."
     ),
     where=__name__,
     source="operating practice: disks of hosts; written agent guidelines, branch: A full disk",

@@ -183,20 +183,19 @@ H2 = Rule(
     id="H2",
     title="tracker identity drift",
     when=(
-        "The tracker shows another id or display name than was agreed, or another live run under "
-        "the same name; or the output announces another run, or a start that the resume policy "
-        "forbids. Or what it shows does not fit the run, at two checks in a row "
-        "(`detect.tracker_checks`): it calls the run over while printed steps go on; its newest "
-        "time is yet to come or went back; its step fell back without a restart, or is ahead of "
-        "the output by more than the pace and rounding explain (`detect.tracker_ahead`); its loss "
-        "differs by more than `detect.tracker_loss` from the one printed at the same step. A "
-        "tracker that lags, a catch-up and an offline client are normal."
+        "The tracker shows another id or display name than agreed, or a second live run with the "
+        "name. Or the output names another tracker run, or a start against the resume policy. Or, "
+        "at two checks in a row (`detect.tracker_checks`), the tracker does not fit the run: it "
+        "shows the run as over while steps continue; its time is in the future or went back; its "
+        "step fell without a restart or is too far ahead (`detect.tracker_ahead`); or its loss "
+        "differs from the printed loss by more than `detect.tracker_loss`. Lag, catch-up and an "
+        "offline client are normal."
     ),
     then=(
-        "Alert and ask the DRI. A wrong identity holds relaunches (R9) and outlives its instance; "
-        "what only does not fit is compared afresh with the next. Either blocks the seal where it "
-        "was open at an end. While the tracker is ahead, progress goes by the output. A source "
-        "without an answer opens and clears nothing."
+        "Alert and ask the DRI. A wrong identity blocks relaunches (R9) and stays open after the "
+        "instance. Wrong values are compared again for the next instance. Both block the seal if "
+        "open at the end. While the tracker is ahead, the output gives the step. A source without "
+        "an answer changes nothing."
     ),
     where=__name__,
     source=f"{HERO}, What Can Go Wrong: Tracker identity drift",

@@ -235,18 +235,17 @@ H3 = Rule(
     id="H3",
     title="not training",
     when=(
-        "The job runs, and over `live.stall_cadences` checks and for longer than "
-        "`live.stall` no step came by any clock that answers, and two of them at least say "
-        "so: the output, the tracker, telemetry, or checkpoints that are due. A rounded bar "
-        "counts only when more steps were due than it rounds away; output that continues "
-        "without steps doubles the time. Not while it starts, compiles, restores, saves, "
-        "evaluates, or does steps again that the tracker has had; a start without a step is "
-        "reported after `live.startup_watchdog`, also by two sources."
+        "The job runs, and for `live.stall_cadences` checks and longer than `live.stall` no source "
+        "showed a new step. At least two sources must answer without a new step: output, tracker, "
+        "telemetry, or due checkpoints. A rounded bar counts only if a change was due. Output "
+        "without steps doubles the time. Starting, compiling, restoring, saving, evaluating and "
+        "catching up do not count. A start without a step is reported after "
+        "`live.startup_watchdog`."
     ),
     then=(
-        "Alert and ask the DRI, with each clock and with what to capture before anything is "
-        "ended. Nothing is ended by rule. A new step, or a restarted job, clears it; a "
-        "missing answer does not."
+        "Alert and ask the DRI, with each source and the evidence to capture before the job ends. "
+        "No rule ends the job. A new step, or a restarted job, clears the finding; a missing "
+        "answer does not."
     ),
     where=__name__,
     source=(
@@ -266,11 +265,11 @@ H16 = Rule(
     id="H16",
     title="degraded",
     when=(
-        "Over `live.stall_cadences` checks no step came by a clock that answers, and the log or "
-        "the cluster shows a dead owner or node, or resources that nothing provides. A node that "
-        "died before the launch does not count."
+        "For `live.stall_cadences` checks no answering source showed a step, and the log or the "
+        "cluster shows a dead owner or node, or unserved demand. Nodes that died before the launch "
+        "do not count."
     ),
-    then="Alert and ask the DRI. A step that is seen clears it.",
+    then="Alert and ask the DRI. A new step clears the finding.",
     where=__name__,
     source=(
         f"{LOOP}, branch: No progress over several checks with dead owners, dead nodes or unmet "

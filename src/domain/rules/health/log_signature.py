@@ -89,13 +89,13 @@ H13 = Rule(
     id="H13",
     title="log signature",
     when=(
-        "The log of a live job shows lines of a class of failure, also without the words that "
-        "people grep for. What is benign, unknown or a hint opens nothing; nor does what passes by "
-        "itself, once steps went on."
+        "The log of a live job has lines of a failure class, even without the usual error words. "
+        "Benign, unknown and doubtful lines do not count, nor do transient errors after which "
+        "steps continued."
     ),
     then=(
-        "Alert where the class is grave and no step came since, else notify. It clears when a log "
-        "that answers has the lines no more, and steps move."
+        "Alert if the class is severe and no step came since, else notify. The finding clears when "
+        "the log no longer shows the lines and steps advance."
     ),
     where=__name__,
     source=f"{LOOP}, branch: An error in the log; branch: HBM reports without the word OOM",

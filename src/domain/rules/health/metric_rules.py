@@ -37,13 +37,12 @@ H4 = Rule(
     id="H4",
     title="throughput collapse",
     when=(
-        "The upper median of each of `detect.throughput_cadences` cadences in a row, 3 unless the "
-        "contract says otherwise, lies more than `detect.throughput_drop`, 25 %, below the rolling "
-        "baseline. Slow steps, evaluations and checkpoints move no upper median; a start-up phase "
-        "and steps that are trained again are not judged. Instances before count where hardware "
-        "and batch are the same."
+        "For `detect.throughput_cadences` cadences in a row (default 3), the upper median of "
+        "throughput is more than `detect.throughput_drop` (default 25 %) below the rolling "
+        "baseline. Single slow steps, evaluations and checkpoints do not count, nor do warm-up and "
+        "repeated steps. Earlier instances with the same hardware and batch add to the baseline."
     ),
-    then="Notify the DRI. It clears when two cadences are half-way back.",
+    then="Notify the DRI. The finding clears after two cadences that are at least half-way back.",
     where=_WHERE,
     source=f"{HERO}, What Can Go Wrong: Throughput collapse",
     severity=Severity.NOTIFY,
@@ -58,19 +57,17 @@ H7 = Rule(
     id="H7",
     title="numerical instability",
     when=(
-        "A loss, gradient norm, z-loss or router metric of training is NaN or infinite at the "
-        "tracker, in the output, as a value or in a sentence of the run's own (`Loss is nan, "
-        "stopping`), or by the job's own gauge, with a step or without, at any time, once is "
-        "enough; past warm-up and catch-up, gradient norm or z-loss far above "
-        "their own median, or router entropy far below, for `detect.sustained_steps`; or "
-        "`detect.skipped_steps` optimizer steps skipped within 15 min. A spike that recovers by "
-        "itself is none; neither is one overflow where a loss scale of float16 is logged."
+        "A training loss, gradient norm, z-loss or router metric is NaN or infinite once, in the "
+        "tracker, in the output (also in a sentence such as `Loss is nan, stopping`) or in the "
+        "job's gauges. Or, after warm-up and catch-up, gradient norm or z-loss is far above its "
+        "median, or router entropy far below, for `detect.sustained_steps` steps. Or the optimizer "
+        "skipped `detect.skipped_steps` steps within 15 min. A short spike does not count, nor "
+        "does a single overflow with float16's loss scale."
     ),
     then=(
-        "Alert and ask the DRI; never relaunched as infrastructure (R4). A NaN clears after "
-        "30 points that are numbers, lines of the output or rows of a history, or after 3 "
-        "checks if each has only one value; the rest half-way below its limit. A check at "
-        "which nothing is logged clears neither."
+        "Alert and ask the DRI. R4 forbids a relaunch by rule. A NaN clears after 30 finite "
+        "points, or after 3 checks if each shows one value. Other problems clear half-way below "
+        "their limit. A check without new values clears nothing."
     ),
     where=_WHERE,
     source=f"{HERO}, What Can Go Wrong: Numerical instability",
@@ -91,13 +88,13 @@ H8 = Rule(
     id="H8",
     title="sustained loss spike",
     when=(
-        "Past warm-up and catch-up, the loss lies more than `detect.loss_rise`, 50 %, above its "
-        "expected trend for `detect.loss_steps`, 10, steps in a row, or fewer points that span "
-        "them; the trend is a median that may rise only slowly, and a loss near zero must also "
-        "leave its own noise. Hero runs: or the lowest loss of 5 min lies 6 deviations, and 0.05, "
-        "above the 55 min before."
+        "After warm-up and catch-up, the loss is more than `detect.loss_rise` (default 50 %) above "
+        "its expected value for `detect.loss_steps` (default 10) consecutive steps, or fewer "
+        "points that span them. The expected value is a median that rises only slowly, and a loss "
+        "near zero must also exceed its noise. For hero runs also: the lowest loss of 5 min is 6 "
+        "deviations, and at least 0.05, above the 55 min before."
     ),
-    then="Alert and ask the DRI. It clears half-way below the limit.",
+    then="Alert and ask the DRI. The finding clears half-way below the limit.",
     where=_WHERE,
     source=f"{HERO}, What Can Go Wrong: Sustained loss spike; operating practice of hero runs",
     severity=Severity.ALERT,
@@ -114,13 +111,16 @@ H9 = Rule(
     id="H9",
     title="resume loss mismatch",
     when=(
-        "A step that was trained before and after a resume has losses that differ by more than "
-        "`detect.resume_overlap`, 0.002; or past the resume's warm-up the loss lies more than "
-        "`detect.resume_offset`, 1 %, off like steps or the trend before. What was rolled back is "
-        "no reference, and `detect.resume_differs: expected` or `detect.resume_planned` say what "
-        "was agreed."
+        "Losses of the same step before and after a resume differ by more than "
+        "`detect.resume_overlap` (default 0.002). Or, after the resume's warm-up, the loss is "
+        "offset by more than `detect.resume_offset` (default 1 %) from the same steps or the trend "
+        "before. Rolled back steps are not compared. `detect.resume_differs: expected` and "
+        "`detect.resume_planned` state agreed differences."
     ),
-    then="Alert and ask the DRI. It clears when 20 like steps agree or no offset is left.",
+    then=(
+        "Alert and ask the DRI. The finding clears when 20 common steps agree or the offset is "
+        "gone."
+    ),
     where=_WHERE,
     source=f"{HERO}, What Can Go Wrong: Resume loss mismatch",
     severity=Severity.ALERT,

@@ -313,12 +313,12 @@ def _starting(scene: Scene) -> str:
             return ""
         said = f": {scene.busy}" if scene.busy else ""
         since = describe_since(scene.phase_since)
-        return f"it starts since {since}, allowed are {describe_wait(limit)}{said}"
+        return f"starting since {since}; {describe_wait(limit)} are allowed{said}"
     if scene.busy and scene.quiet_for <= scene.limits.compiling:
         allowed = describe_wait(scene.limits.compiling)
-        return f"no step since {describe_since(scene.since)}, allowed are {allowed}: {scene.busy}"
+        return f"no step since {describe_since(scene.since)}; {allowed} are allowed: {scene.busy}"
     if scene.final and scene.quiet_for <= scene.limits.startup_watchdog:
-        return f"the last step is done since {describe_since(scene.since)}: it evaluates or exports"
+        return f"the last step was done at {describe_since(scene.since)}; it may evaluate or export"
     return ""
 
 
@@ -330,18 +330,18 @@ def overdue_verdict(scene: Scene) -> tuple[Quiet, str]:
     wait = describe_wait(stood)
     blind = Quiet.NOT_JUDGED if scene.is_excused else Quiet.MONITOR_BLIND
     if stood < _limit(scene) or few:
-        return Quiet.NOT_JUDGED, f"no step seen for {wait}: too soon to tell"
+        return Quiet.NOT_JUDGED, f"no step seen for {wait}: too early to judge"
     if scene.state is None:
-        return blind, f"no step seen for {wait}, and no word on the job"
+        return blind, f"no step seen for {wait}, and the orchestrator gave no state"
     standing = sources_without_progress(scene)
     if len(standing) >= WITNESSES_MIN:
         return Quiet.RUN_HUNG, f"no step for {wait} by {', '.join(standing)}"
     # Output without a recognised step may print steps in an unknown format.
     if _start_is_overdue(scene) and len({*standing, "logs"}) >= WITNESSES_MIN:
         limit = describe_wait(scene.limits.startup_watchdog)
-        return Quiet.RUN_HUNG, f"it starts for {wait} without a step, more than the {limit} allowed"
-    named = f"only {standing[0]} tells" if standing else "no source tells"
-    return blind, f"no step seen for {wait}, and {named}: too few to tell why"
+        return Quiet.RUN_HUNG, f"no step for {wait} since the start; {limit} are allowed"
+    named = f"confirmed only by {standing[0]}" if standing else "confirmed by no source"
+    return blind, f"no step seen for {wait}, {named}: too few sources to judge"
 
 
 def _limit(scene: Scene) -> timedelta:

@@ -219,11 +219,11 @@ H10 = Rule(
     id="H10",
     title="final step",
     when=(
-        "A progress bar that is printed in full, or the tracker's copy of the configuration, shows "
-        "another last step than the contract. A rounded bar never counts; one less is the same, "
+        "An exact progress bar, or the tracker's copy of the configuration, shows another final "
+        "step than the contract. A rounded bar does not count, and one step less is the same, "
         "since trackers count from 0. Or a live job trains beyond the contract's final step."
     ),
-    then="Notify; completion goes by the contract's. Beyond the final step: ask the DRI.",
+    then="Notify. The contract's final step decides completion. Beyond it, ask the DRI.",
     where=__name__,
     source=f"{WRONG}: Final-step misunderstanding",
     severity=Severity.NOTIFY,
@@ -235,19 +235,17 @@ H17 = Rule(
     id="H17",
     title="wrong start",
     when=(
-        "Training says that it resumed from another step than was decided (below a try that "
-        "failed: than the newest complete checkpoint of its time), or started from scratch; its "
-        "log shows a text of `policy.lines_forbidden`; or the start is over, by steps "
-        "that move or after 45 min, and a log that was read whole shows none of a text of "
-        "`policy.lines_expected`; or the log names a checkpoint or an output path outside the "
-        "roots that were decided, or in another region. A log without an answer, or of which only "
-        "the end was read, shows nothing missing."
+        "Training resumed from another step than decided, or started from scratch. After a retry "
+        "inside the job, the newest complete checkpoint at that time is correct. Or the log shows "
+        "a text of `policy.lines_forbidden`. Or the start is over (steps advance, or 45 min "
+        "passed), and a completely read log lacks a text of `policy.lines_expected`. Or the log "
+        "names a checkpoint or output path outside the decided roots, or in another region."
     ),
     then=(
-        "Alert and ask the DRI, for the instance's end too where `policy.startup_forbidden` says "
-        "so; no relaunch by rule while the lineage is in doubt. What was printed stays true until "
-        "the instance ends; a missing text clears it by coming late. What is open at an end blocks "
-        "the seal."
+        "Alert and ask the DRI; with `policy.startup_forbidden: end_with_consent`, also for the "
+        "end of the instance. No rule relaunches while the lineage is in doubt. Printed lines "
+        "count until the instance ends; a late expected text clears its finding. Open findings at "
+        "the end block the seal."
     ),
     where=__name__,
     source=f"{HERO}, What Can Go Wrong: Wrong checkpoint selected",

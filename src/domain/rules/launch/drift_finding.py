@@ -49,13 +49,13 @@ H14 = Rule(
     id="H14",
     title="configuration drift",
     when=(
-        "The gate blocks a relaunch that was decided, since its configuration is not that of the "
-        "instance before (L14)."
+        "The gate blocks a decided relaunch, because its configuration differs from the previous "
+        "instance (L14)."
     ),
     then=(
-        "Notify, with each difference; the relaunch waits for the DRI (R19), whether an act "
-        "expects it or not. It clears when the gate finds no drift; what "
-        "is not read clears nothing."
+        "Notify, with each difference. The relaunch waits for the DRI (R19), even if a planned act "
+        "expects the finding. It clears when the gate finds no drift. An unreadable configuration "
+        "clears nothing."
     ),
     where=__name__,
     source=f"{WRONG}: Config drift on relaunch",

@@ -42,14 +42,14 @@ H11 = Rule(
     id="H11",
     title="success with missing artefacts",
     when=(
-        "A seal is asked for while a successful end, the tracker's finished state, the complete "
-        "final checkpoint, the launch commit or a free tag is missing. Open findings about "
-        "identity (H2), lineage (H2, H17) and numbers (H7, H8) block it as well."
+        "A seal is requested, and one of these is missing: a successful end, the tracker's "
+        "finished state, the complete final checkpoint, the launch commit, or an unused tag. Open "
+        "findings about identity (H2), lineage (H2, H17) or numbers (H7, H8) also block the seal."
     ),
     then=(
-        "The seal is blocked, and each lack is named; of a success it is a finding until a seal "
-        "is verified. A human may waive most of them, by name and under a consent. A stopped run "
-        "lacks its successful end, so only a waiver seals it."
+        "The seal is blocked, and each missing item is named. After a success the finding stays "
+        "open until a seal is verified. A human may waive most items by name, with a consent. A "
+        "stopped run lacks a successful end, so it needs a waiver."
     ),
     where="watchkeeper.domain.rules.seal.seal",
     source=(

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from watchkeeper.domain.values.secrets import names as secret_names
 from watchkeeper.domain.values.secrets.names import credential_like, harmless, weak_name
 from watchkeeper.domain.values.secrets.patterns import MARK, hidden, spans
-from watchkeeper.domain.values.secrets.places import Here, Path, Survey, path_name, survey
+from watchkeeper.domain.values.secrets.places import Here, Path, Survey, survey
 from watchkeeper.domain.values.secrets.spans import HIDDEN, Rank, merge
 
 _KNOWN_CHARS_MIN = 6
@@ -90,19 +90,6 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A secret in a structure.
-
-    Attributes:
-        place: Such as `env.HF_TOKEN` or `command[3]`.
-        kind: What it is.
-    """
-
-    place: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Exact:
     """A known secret in one of its forms.
 
@@ -159,22 +146,6 @@ def find_secrets(text: str) -> tuple[Hit, ...]:
     """Find the literal secrets in a text, in order; references such as `$HF_TOKEN` do not count."""
     masked = hidden(text)
     return tuple(Hit(span.kind, span.start, span.end) for span in merge(masked, spans(masked, ())))
-
-
-def find_secrets_in(value: JsonValue) -> tuple[Found, ...]:
-    """Find the literal secrets in a structure, such as a command and its environment.
-
-    Raises:
-        TypeError: Something in it is not JSON, such as bytes or a tuple.
-        ValueError: It is nested too deeply.
-    """
-    found = survey(value, ())
-    return tuple(
-        Found(path_name(path), span.kind)
-        for places in (found.keys, found.values)
-        for path, here in places.items()
-        for span in here.spans
-    )
 
 
 def sensitive_name(name: str) -> bool:

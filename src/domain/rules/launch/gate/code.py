@@ -244,14 +244,14 @@ L2 = LaunchRule(
     id="L2",
     title="code lineage",
     when=(
-        "The launch commit is on the contract's branch of its remote, and a local checkout that "
-        "the launch is made from is at that commit and clean. Files that cannot affect training "
-        "do not count. A `working_dir` on Ray is an absolute path on the cluster's machines: "
-        "nobody looks there, and the finding says so."
+        "The launch commit is on the contract's branch of its remote. A local checkout that is "
+        "used for the launch is at that commit and clean. Files that cannot affect training do not "
+        "count. On Ray, `working_dir` is a path on the cluster's machines and is not checked; the "
+        "finding says so."
     ),
     then=(
-        "A commit that is not pushed, another branch, another checkout or a dirty tree without a "
-        "consent to its patch blocks; a checkout behind its upstream warns; no answer blocks."
+        "Blocks: a commit that is not pushed, another branch, another checkout, a dirty tree "
+        "without a consent to its patch, or no answer. A checkout behind its upstream warns."
     ),
     where=__name__,
     source=f"{HERO}, Launch and What Can Go Wrong: Wrong code lineage",
@@ -263,13 +263,13 @@ L8 = LaunchRule(
     id="L8",
     title="bundle or container",
     when=(
-        "What runs is identified where it can differ from the commit, was built from the commit, "
-        "and all images that command and environment name have the stated digest. A package of "
-        "Ray's is one that the cluster holds."
+        "A bundle or container that can differ from the commit is named and was built from the "
+        "commit. All images in command and environment have the stated digest. A package on Ray "
+        "exists on the cluster."
     ),
     then=(
-        "A mismatch blocks; digests are compared, never tags. A package that the cluster does not "
-        "hold warns. What is missing blocks a hero run."
+        "A mismatch blocks; digests are compared, not tags. A package that the cluster lacks "
+        "warns. A missing identity blocks a hero run."
     ),
     where=__name__,
     source=f"{HERO}, Launch: runtime package, source bundle, or container identity",

@@ -104,11 +104,14 @@ L1 = LaunchRule(
     id="L1",
     title="command and secrets",
     when=(
-        "The exact command line is stated. Command, environment and addresses hold no "
-        "literal secret; secrets are named under `env_from`, and each name is set where the "
-        "submit happens."
+        "The contract states the exact command line. Command, environment and addresses contain no "
+        "literal secret. Secrets are named under `env_from`, and each of these variables is set "
+        "where the job is submitted."
     ),
-    then="A lack or a secret blocks, naming the place and never the secret.",
+    then=(
+        "A missing command, a missing variable or a secret blocks. The finding names the place, "
+        "never the secret."
+    ),
     where=__name__,
     source=f"{HERO}, Launch",
     test=l1,
@@ -118,10 +121,13 @@ L7 = LaunchRule(
     id="L7",
     title="final step",
     when=(
-        "The final step has a source in config or code, which is no progress bar, and command and "
-        "configuration say the same number where they say one."
+        "The final step comes from the configuration or code, not from a progress bar. If the "
+        "command or the configuration names a final step, it is the same number."
     ),
-    then="Anything else blocks; a key that no configuration holds is inferred.",
+    then=(
+        "Anything else blocks. A source key that the configuration does not contain counts as "
+        "inferred."
+    ),
     where=__name__,
     source=f"{HERO}, Launch; {LOOP}, Report Progress",
     test=l7,

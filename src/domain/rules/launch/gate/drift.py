@@ -240,8 +240,8 @@ L14 = LaunchRule(
     id="L14",
     title="configuration drift",
     when=(
-        "On a relaunch command, environment, configuration files and contract are those of the "
-        "instance before. A key that nobody ruled on is material."
+        "On a relaunch, command, environment, configuration files and contract are the same as for "
+        "the previous instance. Unknown keys count as material."
     ),
     then="A material difference blocks, unless a human approved exactly this plan.",
     where=__name__,

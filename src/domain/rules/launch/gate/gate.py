@@ -54,8 +54,8 @@ def l16(gate: Gate, findings: tuple[GateFinding, ...]) -> GateFinding:
     guessed = [f for f in open_ if f.provenance == "inferred"]
     if guessed:
         says = f"inferred: {_named(guessed)}"
-        return inferred(gate, "L16", "what is inferred", says, "state it to be sure")
-    return passed("L16", "what is inferred", "nothing")
+        return inferred(gate, "L16", "inferred values", says, "state it to be sure")
+    return passed("L16", "inferred values", "nothing")
 
 
 def _named(findings: list[GateFinding]) -> str:
@@ -64,12 +64,11 @@ def _named(findings: list[GateFinding]) -> str:
 
 L16 = Rule(
     id="L16",
-    title="what is inferred",
+    title="inferred values",
     when=(
-        "Whatever was inferred says so; code lineage, checkpoint policy and output identity are "
-        "not left unclear."
+        "Inferred values are marked. Code lineage, checkpoint policy and output identity are clear."
     ),
-    then="What is unclear pauses a hero run; what is inferred warns there.",
+    then="An unclear value pauses a hero run. An inferred value warns there.",
     where=__name__,
     source=f"{HERO}, Launch: label it as inferred",
 )

@@ -246,12 +246,12 @@ L4 = LaunchRule(
     id="L4",
     title="tracker identity",
     when=(
-        "The tracker's id, display name and resume policy are stated, and by the tracker's own "
-        "word no other run bears the name."
+        "The tracker's id, display name and resume policy are stated, and no other run in the "
+        "tracker has the name."
     ),
     then=(
-        "Whatever is missing or ambiguous blocks, and so does no answer; a tracker that can never "
-        "be asked, such as W&B offline, warns."
+        "A missing or ambiguous value blocks, and so does a tracker that does not answer. A "
+        "tracker that cannot be queried, such as W&B offline, warns."
     ),
     where=__name__,
     source=f"{HERO}, Launch",
@@ -263,13 +263,13 @@ L5 = LaunchRule(
     id="L5",
     title="checkpoint retention",
     when=(
-        "Permanent interval, temporary interval and rollback depth are chosen, and the "
-        "launched configuration and command say the same where they say one."
+        "Permanent interval, temporary interval and rollback depth are stated, and do not "
+        "contradict the launched configuration and command."
     ),
     then=(
-        "What they contradict blocks; what only they say is inferred. What is missing blocks a "
-        "hero run and warns a daily one; other lanes keep rolling temporary ones and the final "
-        "one. A depth that `policy.temporary_retention` does not mean warns."
+        "A contradiction blocks. A value that only the configuration or command gives is inferred. "
+        "A missing value blocks a hero run and warns for a daily run; other lanes have defaults. A "
+        "depth that does not fit `policy.temporary_retention` warns."
     ),
     where=__name__,
     source=f"{HERO}, Launch and Retention",
@@ -281,12 +281,12 @@ L15 = LaunchRule(
     id="L15",
     title="retry owner",
     when=(
-        "Exactly one owner of retries is named, and it can do them; command and configuration name "
-        "no second one, such as `max_restarts`."
+        "Exactly one owner of retries is named, and it can retry. Command and configuration name "
+        "no second owner, such as `max_restarts`."
     ),
     then=(
-        "Naming none blocks; so does naming an orchestrator that retries nothing by itself. A job "
-        "that would start itself again warns."
+        "No owner blocks, and so does an orchestrator that cannot retry. A job that would restart "
+        "itself warns."
     ),
     where=__name__,
     source="operating practice: two retriers make two writers on one output root",
@@ -296,8 +296,8 @@ L15 = LaunchRule(
 L17 = LaunchRule(
     id="L17",
     title="lane and cost",
-    when="Six times parameters times tokens is below 1e22 FLOPs, or the lane is hero.",
-    then="More warns until the DRI's own approval acknowledges it.",
+    when="6 x parameters x tokens is below 1e22 FLOPs, or the lane is hero.",
+    then="A larger run warns until the DRI approves it.",
     where=__name__,
     source=f"{HERO}, rule of thumb of 1e22 model FLOPs",
     test=l17,

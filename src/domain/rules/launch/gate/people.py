@@ -146,13 +146,13 @@ L9 = LaunchRule(
     id="L9",
     title="DRI",
     when=(
-        "A DRI is named, is listed as a human, and launches or approved the launch; else the human "
-        "who launches is taken."
+        "A DRI is named, is listed as a human, and launches or approved the launch. Without a "
+        "stated DRI, the human who launches is used."
     ),
     then=(
-        "Nobody to ask blocks, and so does an agent or a service; who is not listed is inferred. "
-        "A DRI who has not approved blocks hero and daily runs once another "
-        "has, and warns elsewhere."
+        "Nobody to ask blocks, and so does an agent or a service as DRI. An unlisted DRI is "
+        "inferred. If somebody else approved, a DRI without an own approval blocks hero and daily "
+        "runs, and warns in other lanes."
     ),
     where=__name__,
     source=f"{HERO}, Launch: a DRI",
@@ -163,13 +163,13 @@ L11 = LaunchRule(
     id="L11",
     title="approval",
     when=(
-        "A human approved this plan, or an earlier one of the same run id, tracker id, output "
-        "root, commit and command, and did not revoke it; or a human waived the approval, for this "
-        "run or ahead for a lane and a requester. An earlier approval covers relaunches by R1, "
-        "unless `policy.approvals` is `each`, and those that a human asked for or answered with; a "
-        "rollback needs its own."
+        "A human approved this plan, or an earlier plan with the same run id, tracker id, output "
+        "root, commit and command, and did not revoke the approval. Or a human waived the "
+        "approval, for this run or in advance. An earlier approval covers relaunches by R1 (unless "
+        "`policy.approvals` is `each`) and relaunches at a human's request or answer. A rollback "
+        "needs a new approval."
     ),
-    then="Without it the launch blocks. Agents cannot approve or waive.",
+    then="Without an approval or waiver the launch blocks. Agents cannot approve or waive.",
     where=__name__,
     source=f"{HERO}, Launch",
     test=l11,
@@ -179,15 +179,14 @@ L12 = LaunchRule(
     id="L12",
     title="logbook and issue",
     when=(
-        "The logbook is on its remote before anything is submitted, and the issue is stated. "
-        "Nothing is pushed before a human approved the launch or waived the approval: until then "
-        "the rule reads `pushed after approval`."
+        "The logbook is on its remote before the submit, and the issue is stated. Nothing is "
+        "pushed before a human approved the launch or waived the approval; until then the finding "
+        "says `pushed after approval`."
     ),
     then=(
-        "A push that fails blocks, and so does a remote without an answer; `issue: none` "
-        "warns. A path that does not end in .md, or lies outside the folders that the home "
-        "allows, blocks, and so does a branch name that git refuses. On a relaunch the "
-        "logbook already exists, so a remote that is down only warns."
+        "A failed push blocks, and so does a remote without an answer. A path outside the allowed "
+        "folders, or without `.md`, blocks, and so does an invalid branch name. `issue: none` "
+        "warns. On a relaunch an unreachable remote only warns."
     ),
     where=__name__,
     source=f"{HERO}, Run Record",
@@ -198,10 +197,13 @@ L13 = LaunchRule(
     id="L13",
     title="watch",
     when=(
-        "A watch is arranged, or declined with a reason; the built-in loop, where it is to hold "
-        "the watch, runs in this home."
+        "A watch is arranged, or declined with a reason. If the built-in loop must hold the watch, "
+        "it runs in this home."
     ),
-    then="A contract that says neither blocks; a declined watch warns, and so does no loop.",
+    then=(
+        "A contract without either blocks. A declined watch warns, and so does a loop that does "
+        "not run."
+    ),
     where=__name__,
     source=f"{HERO}, Operating Model",
     test=l13,

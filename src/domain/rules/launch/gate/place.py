@@ -301,13 +301,13 @@ L3 = LaunchRule(
     id="L3",
     title="output root",
     when=(
-        "The output root is an absolute path or a URL, in the machines' region, and no other live "
-        "instance holds it, or a folder above or below it. A first launch finds no checkpoints "
-        "there, no job under its id, and no file that was written in the last 15 minutes."
+        "The output root is an absolute path or a URL in the machines' region. No other live "
+        "instance holds it, or a folder above or below it. Before a first launch it has no "
+        "checkpoints, no job with the submission id, and no file written in the last 15 minutes."
     ),
     then=(
-        "Anything else blocks, naming the holder or the file. Regions that only names tell warn "
-        "where they differ, and block a hero run."
+        "Anything else blocks, naming the holder or the file. If only names reveal the regions, a "
+        "difference warns, and blocks a hero run."
     ),
     where=__name__,
     source=f"{HERO}, Launch and What Can Go Wrong: Wrong output path",
@@ -319,14 +319,14 @@ L6 = LaunchRule(
     id="L6",
     title="checkpoint to start from",
     when=(
-        "The path names a numeric step, the store answered, the checkpoint is complete, its "
-        "metadata names the same step, it lies below this run's root, a stated ancestor's, or is "
-        "validated by a recorded run, no recorded run rejected it, left its lineage, or started "
-        "that lineage from a rejected one, and its region is the machines'."
+        "The checkpoint's path names a step, its store answered, and it is complete. Its metadata "
+        "names the same step. It lies below this run's root or a stated ancestor's, or a recorded "
+        "run validated it. No recorded run rejected it or abandoned its lineage. It is in the "
+        "machines' region."
     ),
     then=(
-        "Anything else blocks; a store without an answer blocks as `cannot tell`. A lineage that "
-        "is not on record blocks hero and daily runs and warns elsewhere."
+        "Anything else blocks. A store without an answer blocks as `cannot tell`. An unrecorded "
+        "lineage blocks hero and daily runs, and warns in other lanes."
     ),
     where=__name__,
     source=f"{HERO}, Launch and Resume And Recovery",
@@ -337,12 +337,12 @@ L10 = LaunchRule(
     id="L10",
     title="hardware",
     when=(
-        "Type, and slice or node count or topology, are stated, or shown by the command or by the "
-        "orchestrator's machines."
+        "Type, and slice count, node count or topology of the machines are stated, or shown by the "
+        "command or the orchestrator's machines."
     ),
     then=(
-        "Machines of another type warn; a cluster that scales may have none yet. What is missing "
-        "blocks a hero run; what is inferred warns there."
+        "Machines of another type warn; an autoscaling cluster may have none yet. A missing value "
+        "blocks a hero run, and an inferred value warns there."
     ),
     where=__name__,
     source=f"{HERO}, Run Record: hardware/topology",
