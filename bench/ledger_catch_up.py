@@ -66,10 +66,7 @@ def catch_up(store: str, folder: Path, payload: Payload, repetitions: int, numbe
 def _by_pages(store: EventStore, folder: Path, projections: Sequence[Projection]) -> float:
     """Return how long a turn after another of the tailer takes, to the end of the ledger."""
     with ViewsFile(folder / f"{uuid4().hex}.views") as views:
-        builds = {
-            one.name: views.begin(one.name, one.version, begin=0, digest=b"", target=0)
-            for one in projections
-        }
+        builds = {one.name: views.begin(one.name, one.version) for one in projections}
         start, level = time.perf_counter(), False
         while not level:
             pages, level = Pages(store, projections), True
@@ -88,7 +85,7 @@ def _by_events(store: EventStore, folder: Path, projections: Sequence[Projection
         pages = Pages(store, projections)
         page = pages.after(0)
         for one in projections:
-            build = views.begin(one.name, one.version, begin=0, digest=b"", target=0)
+            build = views.begin(one.name, one.version)
             for seen in page:
                 moved = move_over(views, build, one, (seen,), pages.seen)
                 assert moved is not None, "nobody else moves it"

@@ -20,7 +20,7 @@ from watchkeeper.ports.views import Beat, Build, BuildState, Move
 from watchkeeper.projections.views.lag import BEHIND_MAX, LATE, SILENT, STILL, lags, silent
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-BUILD = Build(1, "sizes", 1, BuildState.LIVE, 0, 100, b"h", 1, 100, NOW)
+BUILD = Build(1, "sizes", 1, BuildState.LIVE, 100, b"h", 1, NOW)
 BUILDING = replace(BUILD, state=BuildState.BUILDING)
 
 
@@ -202,8 +202,6 @@ def test_a_view_of_a_newer_release_is_not_taken_for_one_that_is_kept_level(
 
 def test_what_cannot_be_rebuilt_is_refused_in_words(cli: Cli, home: Path) -> None:
     assert "expected one of bindings, sizes, status, weeks" in cli("ledger", "rebuild", "size").said
-    assert cli("ledger", "rebuild", "sizes", "--from", "5").code == 3
-    assert cli("ledger", "rebuild", "status", "--from", "1").code == 4
     (home / "views.db").write_bytes(b"rubbish" * 1000)
     said = cli("ledger", "catch-up", "--json")
     assert (said.code, "remove the file" in said.json["error"]) == (2, True)
@@ -269,40 +267,9 @@ def test_all_views_are_built_anew_after_an_older_file_was_put_in_place_by_hand(
     for words, says in (
         (["--all", "sizes"], "name one view, or give --all"),
         ([], "name one view, or give --all"),
-        (["--all", "--from", "1"], "--from"),
     ):
         said = cli("ledger", "rebuild", *words)
         assert (said.code, says in said.said) == (4, True), said.said
-
-
-@ON_FILE
-def test_a_view_that_counts_from_a_later_event_on_says_so_wherever_it_is_shown(
-    cli: Cli, home: Path
-) -> None:
-    with store_at(home) as store:
-        told(store, ["held"])
-    whole = "counts from event"
-    for command in ("stats", "weeks", "projections"):
-        assert whole not in cli("ledger", command).out
-    for name in ("sizes", "weeks"):
-        assert cli("ledger", "rebuild", name, "--from", "5").code == 0
-    for command, name in (("stats", "sizes"), ("weeks", "weeks")):
-        out = cli("ledger", command).out
-        assert "counts from event 6 on only, as built with `--from 5`" in out
-        assert f"all of them: `watchkeeper ledger rebuild {name}`" in out
-        assert cli("ledger", command, "--json").json["from"] == 5
-    shown = cli("ledger", "projections")
-    assert shown.out.count("counts from event 6 on only") == 2
-    assert shown.code == 0  # Somebody wanted it.
-    rows = cli("ledger", "projections", "--json").json["projections"]
-    assert {row["projection"]: row["from"] for row in rows} == {
-        "bindings@1": 0,
-        "sizes@1": 5,
-        "weeks@1": 5,
-    }
-    assert cli("verify", "--offline").code == 0  # It is what it says it is.
-    assert cli("ledger", "rebuild", "--all").code == 0
-    assert whole not in cli("ledger", "stats").out + cli("ledger", "projections").out
 
 
 def changed(home: Path, *statements: str) -> None:

@@ -55,7 +55,6 @@ KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
             ("permit", "consent", "tiny", "p-99"), ("permit", "revoke", "tiny", "a-99", *WHY),
             ("run", "announce", "tiny", "--end", "act-9"), ("signals", "bind", "x-1", "tiny"),
             ("signals", "replay", "quarantine-3"), ("run", "handover", "tiny", "--to", "nobody"),
-            ("ledger", "rebuild", "sizes", "--from", "99999"),
             ("permit", "waive", "tiny", "L13", *WHY), ("approve", "tiny", "--plan", PLAN),
         ],
     ),

@@ -112,13 +112,6 @@ def test_a_view_that_an_event_halted_is_not_believed(store: Any, opened: Opened)
     assert load_bindings(opened, store) == Known()
 
 
-def test_a_view_of_the_newer_events_only_is_not_believed(store: Any, opened: Opened) -> None:
-    some(store)
-    with opened() as views:
-        rebuild(store, views, BINDINGS, begin=2)
-    assert load_bindings(opened, store) == Known()
-
-
 def test_a_view_that_stands_still_is_not_believed(store: Any, opened: Opened) -> None:
     some(store)
     level(store, opened)

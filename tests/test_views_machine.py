@@ -129,7 +129,7 @@ class Views(RuleBasedStateMachine):
 
     @rule(pages=st.integers(1, 4))
     def tail(self, pages: int) -> None:
-        ensure(self.store, self.views, self.known)
+        ensure(self.views, self.known)
         for _ in range(pages):
             shared = Pages(self.store)
             for build in self.views.builds():
@@ -147,7 +147,7 @@ class Views(RuleBasedStateMachine):
                 whole(views, build, one)
             raise Killed
 
-        ensure(self.store, self.views, self.known)
+        ensure(self.views, self.known)
         with mock.patch.object(ViewsFile, "move", move):
             for build in self.views.builds():
                 known = by_title(self.known).get(build.title)

@@ -22,7 +22,7 @@ BUSY_S = 10.0
 _KEYS_MAX = 5000
 """Keys in one statement; SQLite takes some 32,000."""
 
-_BUILD = "id, name, version, state, begin, position, hash, revision, target, moved_at, error"
+_BUILD = "id, name, version, state, position, hash, revision, moved_at, error"
 
 _TABLES = (
     f"""CREATE TABLE builds (
@@ -30,11 +30,9 @@ _TABLES = (
     name TEXT NOT NULL,
     version INTEGER NOT NULL,
     state TEXT NOT NULL CHECK (state IN ({", ".join(f"'{s.value}'" for s in BuildState)})),
-    begin INTEGER NOT NULL,
     position INTEGER NOT NULL,
     hash BLOB NOT NULL,
     revision INTEGER NOT NULL,
-    target INTEGER NOT NULL,
     moved_at TEXT NOT NULL,
     error TEXT NOT NULL
 ) STRICT""",
@@ -89,21 +87,21 @@ class ViewsFile:
         rows = self._all(f"SELECT {_BUILD} FROM builds ORDER BY name, id")
         return [_build(row) for row in rows]
 
-    def begin(self, name: str, version: int, *, begin: int, digest: bytes, target: int) -> Build:
-        """Begin a build, or go on with the one of this name that is under way."""
+    def begin(self, name: str, version: int) -> Build:
+        """Begin a build, or continue the build of this name that is in progress."""
         with self._writing() as sql:
             row = sql.execute(
                 f"SELECT {_BUILD} FROM builds WHERE name = ? AND state = 'building'", (name,)
             ).fetchone()
             if row is not None:
                 build = _build(row)
-                if (build.version, build.begin) == (version, begin):
+                if build.version == version:
                     return build
                 _drop(sql, build.id)
             sql.execute(
-                "INSERT INTO builds (name, version, state, begin, position, hash, revision, target,"
-                " moved_at, error) VALUES (?, ?, 'building', ?, ?, ?, 0, ?, ?, '')",
-                (name, version, begin, begin, digest, target, clock.now().isoformat()),
+                "INSERT INTO builds (name, version, state, position, hash, revision, moved_at,"
+                " error) VALUES (?, ?, 'building', 0, x'', 0, ?, '')",
+                (name, version, clock.now().isoformat()),
             )
             row = sql.execute(
                 f"SELECT {_BUILD} FROM builds WHERE name = ? AND state = 'building'", (name,)
@@ -312,13 +310,11 @@ def _build(row: Sequence[Any]) -> Build:
         name=row[1],
         version=row[2],
         state=BuildState(row[3]),
-        begin=row[4],
-        position=row[5],
-        hash=row[6],
-        revision=row[7],
-        target=row[8],
-        moved_at=datetime.fromisoformat(row[9]),
-        error=row[10],
+        position=row[4],
+        hash=row[5],
+        revision=row[6],
+        moved_at=datetime.fromisoformat(row[7]),
+        error=row[8],
     )
 
 

@@ -28,11 +28,9 @@ class Build:
 
     Attributes:
         id: Its number; its rows belong to it.
-        begin: The build counts only later events; 0 for the whole ledger.
         position: The newest event that it has seen, relevant or not.
-        hash: The chain hash of that event, which detects a different ledger; empty at `begin`.
+        hash: The chain hash of that event, which detects a different ledger; empty at 0.
         revision: Grows with each change. A writer passes the revision that it read.
-        target: The newest position when the build began, for progress display.
         moved_at: When it last changed.
         error: Why the build is halted; empty if it is not.
     """
@@ -41,11 +39,9 @@ class Build:
     name: str
     version: int
     state: BuildState
-    begin: int
     position: int
     hash: bytes
     revision: int
-    target: int
     moved_at: datetime
     error: str = ""
 
@@ -108,10 +104,10 @@ class Views(Protocol):
         """Return all builds, ordered by name, then by start."""
         ...
 
-    def begin(self, name: str, version: int, *, begin: int, digest: bytes, target: int) -> Build:
+    def begin(self, name: str, version: int) -> Build:
         """Begin a build, or continue the build of this name that is in progress.
 
-        A build in progress with another version or another start is dropped.
+        A build in progress with another version is dropped.
         """
         ...
 

@@ -97,10 +97,10 @@ class KillingViews(ViewsFile):
             return super().move(moved, move)
         return super().move(build, move)
 
-    def begin(self, name: str, version: int, *, begin: int, digest: bytes, target: int) -> Build:
+    def begin(self, name: str, version: int) -> Build:
         """See `ViewsFile.begin`."""
         self._doing = "begin"
-        return super().begin(name, version, begin=begin, digest=digest, target=target)
+        return super().begin(name, version)
 
     def switch(self, build: Build) -> bool:
         """See `ViewsFile.switch`."""

@@ -116,17 +116,9 @@ def catch_up_command(home: Path, as_json: bool) -> None:
 @click.option(
     "--all", "everything", is_flag=True, help="Rebuild every view and the rows of `status`."
 )
-@click.option(
-    "--from",
-    "begin",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="POSITION",
-    help="Count only events after this position of the ledger.",
-)
 @home_option
 @json_errors
-def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json: bool) -> None:
+def rebuild_command(name: str, everything: bool, home: Path, as_json: bool) -> None:
     """Rebuild the view NAME, or --all, from the ledger while the current view stays readable.
 
     The new view replaces the current one in one step when it is complete. An interrupted rebuild
@@ -135,13 +127,11 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
     newest = newest_of(PROJECTIONS)
     if everything == bool(name):
         raise Leave("name one view, or give --all: watchkeeper ledger rebuild --all", 4)
-    if begin and everything:
-        raise Leave("--from needs one view; --all builds from the first event", 4)
     if everything:
         done, halted = list[tuple[dict[str, Any], str]](), list[str]()
         for one in newest.values():
             try:
-                done.append(_rebuild_view(one, 0, home, as_json))
+                done.append(_rebuild_view(one, home, as_json))
             except ViewHalted as error:
                 halted.append(str(error))
         done.append(_rebuild_status(home, as_json))
@@ -151,40 +141,32 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
             raise Leave("\n".join(halted), 2)
         return
     if name == STATUS:
-        if begin:
-            raise Leave("--from: status rows are built from whole histories", 4)
         say(as_json, *_rebuild_status(home, as_json))
         return
     if name not in newest:
         names = ", ".join(sorted([*newest, STATUS]))
         raise Leave(f"{name}: unknown view; expected one of {names}", 4)
-    document, text = _rebuild_view(newest[name], begin, home, as_json)
+    document, text = _rebuild_view(newest[name], home, as_json)
     say(as_json, document, text)
 
 
-def _rebuild_view(
-    projection: Projection, begin: int, home: Path, as_json: bool
-) -> tuple[dict[str, Any], str]:
+def _rebuild_view(projection: Projection, home: Path, as_json: bool) -> tuple[dict[str, Any], str]:
     """Rebuild a view, and return the result for programs and for people."""
     with open_session(home) as session, views_of(session) as views:
         store = session.ledger.store
-        if begin > store.newest():
-            ends = f"the ledger ends at {store.newest()}, see `watchkeeper ledger projections`"
-            raise Leave(f"--from {begin}: {ends}", 3)
         with progress(f"building {projection.title}", quiet=as_json) as show:
 
             def show_build(build: Build) -> None:
-                show(build.position - begin, store.newest() - begin)
+                show(build.position, store.newest())
 
             built = rebuild(
                 store, views, projection,
-                begin=begin, reported=show_build, recorder=session.recorder,
+                reported=show_build, recorder=session.recorder,
             )  # fmt: skip
         rows = len(views.rows(built))
-    after = f" after event {begin:,}" if begin else ""
-    events = count(built.position - begin, "event")
-    document = {"projection": built.title, "position": built.position, "from": begin, "rows": rows}
-    text = f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and in use"
+    events = count(built.position, "event")
+    document = {"projection": built.title, "position": built.position, "rows": rows}
+    text = f"{built.title} is built from {events}: {count(rows, 'row')}, and in use"
     return document, text
 
 

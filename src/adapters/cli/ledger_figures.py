@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -19,7 +19,6 @@ from watchkeeper.ports.views import BuildState, Views
 from watchkeeper.projections.figures import count, human
 from watchkeeper.projections.status.limits import beyond
 from watchkeeper.projections.views.catalogue import PROJECTIONS
-from watchkeeper.projections.views.lag import counts_from
 from watchkeeper.projections.views.sizes import SIZES, STREAM, TOPIC
 from watchkeeper.projections.views.view import newest_of
 from watchkeeper.projections.views.weeks import WEEKS
@@ -37,18 +36,6 @@ def level(session: Session, views: Views, as_json: bool) -> None:
             show(min(build.position for build in builds), store.newest())
 
 
-class Shown(NamedTuple):
-    """The content of a live view.
-
-    Attributes:
-        begin: The view counts only later events than this one.
-        rows: The view's rows.
-    """
-
-    begin: int
-    rows: dict[str, Any]
-
-
 def of_newer_release(titles: Iterable[str]) -> list[str]:
     """Return a sentence for each view of a newer release, which this release cannot update."""
     known = {name: one.version for name, one in newest_of(PROJECTIONS).items()}
@@ -61,8 +48,8 @@ def of_newer_release(titles: Iterable[str]) -> list[str]:
     ]
 
 
-def live(views: Views, name: str) -> Shown:
-    """Return the content of a live view.
+def live(views: Views, name: str) -> dict[str, Any]:
+    """Return the rows of a live view.
 
     Raises:
         Leave: The view is not updated any more, or a newer release made it.
@@ -74,8 +61,7 @@ def live(views: Views, name: str) -> Shown:
         newer = of_newer_release([build.title]) if build.state is BuildState.LIVE else []
         why = build.error or (newer[0] if newer else why)
         if build.state is BuildState.LIVE and not build.error and not newer:
-            rows = {key: json.loads(row) for key, row in views.rows(build).items()}
-            return Shown(build.begin, rows)
+            return {key: json.loads(row) for key, row in views.rows(build).items()}
     raise Leave(why, 1)
 
 
@@ -93,7 +79,7 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     """Show the size of the ledger: events and bytes by topic, and the largest runs."""
     with open_session(home, reading=True) as session, views_to_read(session) as views:
         level(session, views, as_json)
-        begin, rows = live(views, SIZES.name)
+        rows = live(views, SIZES.name)
         kind = session.ledger.store.kind
         file = session.home.ledger
         size = file.stat().st_size if kind == "sqlite" else None
@@ -104,7 +90,6 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     runs = [(name, row) for name, row in streams if name.startswith("run/")]
     document = {
         "store": kind,
-        "from": begin,
         "events": events,
         "bytes": held,
         "bytes_per_event": round(held / events, 1) if events else None,
@@ -120,21 +105,12 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     each = f", {held / events:.0f} bytes each" if events else ""
     on_disk = f"; {human(size)}B on disk" if size is not None else ""
     lines = [f"{count(events, 'event')} of {count(len(runs), 'run')}{each}{on_disk} ({kind})"]
-    lines += _cut(SIZES.name, begin)
     lines += table(("topic", "events", "bytes", "each"), [_cells(*one) for one in topics])
     lines.append(f"largest of {count(len(streams), 'stream')}; limits are {SOFT_EVENTS:,} and "
                  f"{HARD_EVENTS:,} events")  # fmt: skip
     largest = [(*_cells(*one), beyond(one[1]["events"], one[1]["bytes"])) for one in streams[:last]]
     lines += table(("stream", "events", "bytes", "each", "limit"), largest)
     say(as_json, document, "\n".join(lines))
-
-
-def _cut(name: str, begin: int) -> list[str]:
-    """Return a note on the part of the ledger that the view does not count."""
-    if not begin:
-        return []
-    command = f"`watchkeeper ledger rebuild {name}`"
-    return [f"the view {name} {counts_from(begin)}; to count all of them: {command}"]
 
 
 def _largest(rows: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
@@ -161,7 +137,7 @@ def weeks(last: int, home: Path, as_json: bool) -> None:
     """Show each week's figures: interruptions by cause, decisions, questions, findings."""
     with open_session(home, reading=True) as session, views_to_read(session) as views:
         level(session, views, as_json)
-        begin, rows = live(views, WEEKS.name)
+        rows = live(views, WEEKS.name)
     found: dict[str, list[dict[str, Any]]] = {}
     for key, row in sorted(rows.items()):
         week, what, name = key.split(" ", 2)
@@ -172,6 +148,6 @@ def weeks(last: int, home: Path, as_json: bool) -> None:
         for week, some in shown.items()
         for row in some
     ]
-    lines = [count(len(shown), "week"), *_cut(WEEKS.name, begin)]
+    lines = [count(len(shown), "week")]
     lines += table(("week", "what", "which", "times"), cells) if cells else []
-    say(as_json, {"from": begin, "weeks": shown}, "\n".join(lines))
+    say(as_json, {"weeks": shown}, "\n".join(lines))

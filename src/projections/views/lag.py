@@ -42,18 +42,8 @@ class AnyBuild(Protocol):
         ...
 
     @property
-    def begin(self) -> int:
-        """The build counts only events after this position."""
-        ...
-
-    @property
     def position(self) -> int:
         """The newest event that it has seen."""
-        ...
-
-    @property
-    def target(self) -> int:
-        """The newest position when it began."""
         ...
 
     @property
@@ -81,7 +71,6 @@ class Lag:
         share: The finished share, from 0 to 1.
         well: Whether it is healthy, so that nobody must look.
         says: Its state in words.
-        begin: It counts only later events; 0 for the whole ledger.
     """
 
     title: str
@@ -93,7 +82,6 @@ class Lag:
     share: float
     well: bool
     says: str
-    begin: int = 0
 
 
 def lags(
@@ -118,7 +106,6 @@ def lags(
         behind = max(0, newest - one.position)
         at = recorded_at(one.position) if behind else None
         ago = max(timedelta(0), now - at) if at is not None else timedelta(0)
-        way = max(one.target, newest) - one.begin
         well, says = _judged(one, newest, ago, now, followed=followed)
         found.append(
             Lag(
@@ -128,10 +115,9 @@ def lags(
                 newest=newest,
                 behind=behind,
                 behind_s=round(ago.total_seconds(), 3),
-                share=1.0 if way <= 0 else min(1.0, max(0, one.position - one.begin) / way),
+                share=min(1.0, one.position / newest) if newest else 1.0,
                 well=well,
-                says=f"{says}; {counts_from(one.begin)}" if one.begin else says,
-                begin=one.begin,
+                says=says,
             )
         )
     return found
@@ -169,15 +155,6 @@ def _judged_building(one: AnyBuild, late: str, now: datetime) -> tuple[bool, str
     return False, f"{late}, being built, and {how}: {what}"
 
 
-def counts_from(begin: int) -> str:
-    """Say that a view leaves out the beginning of the ledger.
-
-    >>> counts_from(5)
-    'counts from event 6 on only, as built with `--from 5`'
-    """
-    return f"counts from event {begin + 1} on only, as built with `--from {begin}`"
-
-
 def silent(holder: str, at: datetime, error: str, now: datetime) -> str:
     """Say what is wrong with a tailer; empty if it is healthy."""
     if at - now > SILENT:
@@ -199,7 +176,6 @@ def lag_document(lag: Lag) -> dict[str, Any]:
         "behind_events": lag.behind,
         "behind_s": lag.behind_s,
         "done": round(lag.share, 4),
-        "from": lag.begin,
         "well": lag.well,
         "says": lag.says,
     }

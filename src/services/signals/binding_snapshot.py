@@ -1,6 +1,6 @@
 """Snapshot of signal bindings: a fast start without reading the whole ledger.
 
-The view `bindings` holds the bindings up to a ledger position. If it is missing, incomplete, halted
+The view `bindings` holds the bindings up to a ledger position. If it is missing, halted
 or ahead of the ledger, the ledger is read from its first event instead. That is slower, but gives
 the same result.
 """
@@ -54,9 +54,8 @@ def _known(views: Views, store: EventStore) -> Known:
     build = _live(views)
     if build is None:
         return Known()
-    whole = build.begin == 0 and not build.error
-    if not whole or hash_at(store, build.position) != build.hash:
-        log.warning("%s is incomplete: the bindings are read from event 1", build.title)
+    if build.error or hash_at(store, build.position) != build.hash:
+        log.warning("%s cannot be used: the bindings are read from event 1", build.title)
         return Known()
     # The position was read first. Applying later facts again has no effect.
     rows = {key: json.loads(row) for key, row in views.rows(build).items()}

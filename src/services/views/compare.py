@@ -39,7 +39,7 @@ def compare_views(
 ) -> None:
     """Compare each live view with a fold of the ledger up to the view's position.
 
-    The ledger is read once, a page at a time. A view may be behind and may start at a later event.
+    The ledger is read once, a page at a time. A view may be behind.
     It must be correct for the events that it has folded.
 
     Args:
@@ -68,16 +68,15 @@ def compare_views(
             report.problems.append(Problem(Kind.VIEW_AHEAD, detail=str(error)))
             continue
         folds.append(_Fold(one, known[build.title]))
-    begin = min((one.kept.build.begin for one in folds), default=0)
     end = max((one.kept.build.position for one in folds), default=0)
-    for page in store.pages(after=begin) if begin < end else ():
+    for page in store.pages() if end else ():
         for event in page:
             seen = Seen(
                 event.position, event.stream, event.version, event.topic, event.state, event.hash
             )
             for fold in folds:
                 _fold_event(fold, seen)
-        progress(min(page[-1].position, end) - begin, end - begin)
+        progress(min(page[-1].position, end), end)
         if page[-1].position >= end:
             break
     report.problems += [problem for one in folds if (problem := _problem_of(one))]
@@ -86,7 +85,7 @@ def compare_views(
 def _fold_event(one: _Fold, seen: Seen) -> None:
     """Fold an event as the view did; note the failure if this code cannot fold it."""
     build = one.kept.build
-    if one.failed or not build.begin < seen.position <= build.position:
+    if one.failed or seen.position > build.position:
         return
     fold = one.projection.fold
     try:

@@ -16,7 +16,7 @@ from watchkeeper.projections.views.view import Projection, newest_of
 from watchkeeper.services.views.catch_up import Pages, ViewAhead, ViewHalted, same_ledger, step
 
 
-def ensure(store: EventStore, views: Views, projections: Sequence[Projection]) -> None:
+def ensure(views: Views, projections: Sequence[Projection]) -> None:
     """Begin builds that are missing or outdated, and let halted builds try again.
 
     A live build of a newer version than this code knows is left alone.
@@ -29,7 +29,7 @@ def ensure(store: EventStore, views: Views, projections: Sequence[Projection]) -
     for name, wanted in newest_of(projections).items():
         known = max((b.version for b in builds if b.name == name), default=0)
         if known < wanted.version:
-            views.begin(name, wanted.version, begin=0, digest=b"", target=store.newest())
+            views.begin(name, wanted.version)
 
 
 def by_title(projections: Sequence[Projection]) -> dict[str, Projection]:
@@ -42,7 +42,6 @@ def rebuild(
     views: Views,
     projection: Projection,
     *,
-    begin: int = 0,
     reported: Callable[[Build], None] = lambda _: None,
     recorder: ApplicationRecorder | None = None,
 ) -> Build:
@@ -54,7 +53,6 @@ def rebuild(
         store: The ledger.
         views: Where it is kept.
         projection: The projection to build.
-        begin: Count only events after this position.
         reported: Called with the build after each page.
         recorder: The ledger as a recorder of the `eventsourcing` library; see `Pages`.
 
@@ -63,11 +61,10 @@ def rebuild(
         StoreFailure: The ledger could not be read.
         ViewsFailure: The views could not be written.
     """
-    assert 0 <= begin <= store.newest(), f"a build begins inside the ledger, got {begin}"
     for live in views.builds():
         if live.name == projection.name and live.state is BuildState.LIVE:
             _halt_if_ahead(store, views, live)
-    build = _begin(store, views, projection, begin)
+    build = views.begin(projection.name, projection.version)
     while build.state is BuildState.BUILDING:
         reported(build)
         try:
@@ -75,7 +72,7 @@ def rebuild(
         except ViewAhead:
             # The build belongs to the ledger before a restore, so it starts again.
             views.drop(build)
-            build = _begin(store, views, projection, begin)
+            build = views.begin(projection.name, projection.version)
             continue
         if stepped.level and stepped.build is not None:
             views.switch(stepped.build)
@@ -88,16 +85,6 @@ def rebuild(
         build = found
     reported(build)
     return build
-
-
-def _begin(store: EventStore, views: Views, projection: Projection, begin: int) -> Build:
-    return views.begin(
-        projection.name,
-        projection.version,
-        begin=begin,
-        digest=hash_at(store, begin),
-        target=store.newest(),
-    )
 
 
 def hash_at(store: EventStore, position: int) -> bytes:
@@ -133,7 +120,7 @@ def catch_up(
         limit: The timeout; None for no limit.
     """
     deadline = None if limit is None else clock.Deadline.after(limit)
-    ensure(store, views, projections)
+    ensure(views, projections)
     known = by_title(projections)
     while deadline is None or not deadline.expired():
         pages = Pages(store, projections)

@@ -93,7 +93,7 @@ class Tail:
             ViewsFailure: The views could not be written.
         """
         if not self._begun:
-            ensure(self._store, self._views, self._projections)
+            ensure(self._views, self._projections)
             self._begun = True
         pages, level, seen = Pages(self._store, self._projections), True, None
         for build in self._views.builds():
