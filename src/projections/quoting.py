@@ -109,9 +109,9 @@ def block(lines: Iterable[str]) -> str:
     return "\n".join(["", f"{fence}text", *shown, fence])
 
 
-def quote(text: str) -> str:
+def quote(text: str, limit: int = WORDS_MAX) -> str:
     """Quote a person's text in full: as inline code, or as a fenced block if it is long."""
-    line = cut(one_line(text), WORDS_MAX)
+    line = cut(one_line(text), limit)
     if len(line) <= LINE_MAX:
         return code(line)
     return block(textwrap.wrap(line, _BLOCK_WIDTH, break_on_hyphens=False))

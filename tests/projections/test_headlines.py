@@ -10,10 +10,10 @@ from watchkeeper.domain.run.checkpoints import CheckpointValidated
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.signals import SignalReceived
-from watchkeeper.domain.run.watch import CheckRecorded, WatchTaken
+from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.observation.signals import NOTABLE
 from watchkeeper.projections.describe.description import Headline
-from watchkeeper.projections.describe.headlines import commit_message, interesting
+from watchkeeper.projections.describe.headlines import commit_message
 from watchkeeper.projections.describe.table import headline
 
 RUN = "grug-moe-1e23-ep8"
@@ -75,9 +75,3 @@ def test_checks_alone_log_a_check() -> None:
     events = [event for event in events_of(["sealed"]) if isinstance(event.data, CheckRecorded)]
     assert commit_message(RUN, events) == f"{RUN}: log check"
     assert commit_message(RUN, []) == f"{RUN}: log check"
-
-
-def test_only_checks_checkpoints_and_a_taken_watch_can_wait() -> None:
-    waiting = {type(event.data) for event in events_of() if not interesting(event)}
-    # Of signals, those that have no entry of their own.
-    assert waiting == {CheckRecorded, CheckpointValidated, WatchTaken, SignalReceived}

@@ -48,18 +48,16 @@ def checked(book: Logbook, data: CheckRecorded, event: Event) -> Logbook:
     if current.job is not None:
         silent = "; ".join(troubles(data, before)) or "all sources answer"
         title = f"{current.name} ended, the decision waits for a source"
-        return _noting_buffers(ticked(book, title, at, silent), data)
+        return ticked(book, title, at, silent)
     if data.job is not None and data.job.state in TERMINAL:
         return book  # The entry about the end follows in the same append.
     book = with_state(book, "")
     if current.training_at is not None and _not_training(before):
-        book = _training(book, current, data, at, before)
-    else:
-        title, text = _line(book, before, current, data, at)
-        changes = [*_changes(data, before), *(prose(one) for one in data.expected)]
-        text += _passed(before, book.facts) + "".join(f"; {one}" for one in changes)
-        book = ticked(book, title, at, text)
-    return _noting_buffers(book, data)
+        return _training(book, current, data, at, before)
+    title, text = _line(book, before, current, data, at)
+    changes = [*_changes(data, before), *(prose(one) for one in data.expected)]
+    text += _passed(before, book.facts) + "".join(f"; {one}" for one in changes)
+    return ticked(book, title, at, text)
 
 
 def state_of(facts: Facts) -> str:
@@ -163,6 +161,7 @@ def _learn(book: Logbook, data: CheckRecorded, at: datetime) -> Logbook:
         checked_at=at,
         healthy_at=at if well else facts.healthy_at,
         checkpoints=newest,
+        buffering=facts.buffering | {r.source for r in data.readings if is_buffered(r)},
         current=_moved(facts.current, data, at),
     )
     return replace(book, facts=_cleared_obstacle(_counted(facts, book.facts, at), data))
@@ -273,28 +272,18 @@ def troubles(data: CheckRecorded, facts: Facts) -> list[str]:
 
     A source that buffers by design is named once in a logbook, since this does not change.
     """
-    return _grouped(data.readings, facts)
-
-
-def _noting_buffers(book: Logbook, data: CheckRecorded) -> Logbook:
-    names = {r.source for r in data.readings if is_buffered(r)}
-    if names <= book.facts.buffering:
-        return book
-    return replace(book, facts=replace(book.facts, buffering=book.facts.buffering | names))
+    return _grouped(
+        [r for r in data.readings if r.state is not SourceState.FRESH or r.reason], facts
+    )
 
 
 def _grouped(readings: Iterable[Reading], facts: Facts) -> list[str]:
     """Report a common reason of several sources once: one outage often affects more than one."""
     groups: dict[str, list[str]] = {}
     for reading in readings:
+        words = reading.state.value + (f" ({code(reading.reason)})" if reading.reason else "")
         if is_buffered(reading):
-            words = "buffered: its client writes in blocks" * (
-                reading.source not in facts.buffering
-            )
-        elif reading.state is SourceState.FRESH and not reading.reason:
-            words = ""
-        else:
-            words = reading.state.value + (f" ({code(reading.reason)})" if reading.reason else "")
+            words = "" if reading.source in facts.buffering else "buffered (written in blocks)"
         groups.setdefault(words, []).append(reading.source)
     return [f"{', '.join(sources)} {words}" for words, sources in groups.items() if words]
 

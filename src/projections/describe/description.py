@@ -118,7 +118,6 @@ def entry(
     *,
     kind: Kind = Kind.COMPLETE,
     at: datetime | None = None,
-    numbered: bool = True,
     status: str = "",
     rule: str = "",
     evidence: str | Iterable[str] = (),
@@ -133,7 +132,6 @@ def entry(
         title: One line without outside markup.
         kind: The subject of the entry.
         at: Its time, if that is not the event's.
-        numbered: Add the number of the event to the status.
         status: What holds from here on.
         rule: The rule behind it, for the end of the status.
         evidence: What shows it; several texts are a list.
@@ -141,10 +139,8 @@ def entry(
         then: What comes next.
     """
     book = opened(book, kind, at or event.at, title)
-    notes = [f"rule {prose(rule)}"] if rule else []
-    notes += [f"event {event.version}"] if numbered else []
-    suffix = f" ({', '.join(notes)})" if status and notes else ""
-    book = said(book, Key.STATUS, status + suffix)
+    behind = f"rule {prose(rule)}, " if rule else ""
+    book = said(book, Key.STATUS, f"{status} ({behind}event {event.version})" if status else "")
     for key, said_so in ((Key.EVIDENCE, evidence), (Key.DECISION, decision), (Key.NEXT, then)):
         book = said(book, key, "", [said_so] if isinstance(said_so, str) else said_so)
     return book

@@ -27,7 +27,7 @@ def _tag_line(data: TagPushed | MilestoneTagPushed) -> str:
 
 def _failed_line(data: EffectFailed) -> str:
     again = _time(data.retry_at)
-    return f"{data.effect} failed, try {data.attempt}, again {again}: {data.reason}"
+    return f"{data.effect} failed (try {data.attempt}, next try {again}): {data.reason}"
 
 
 def _time(at: datetime) -> str:
@@ -35,17 +35,17 @@ def _time(at: datetime) -> str:
 
 
 def _recovered_line(data: EffectRecovered) -> str:
-    return f"{data.effect} " + (f"closed: {data.reason}" if data.reason else "got through")
+    return f"{data.effect} " + (f"closed: {data.reason}" if data.reason else "works again")
 
 
 def _unknown_line(data: EffectUnknown) -> str:
     asked = _time(data.retry_at)
-    return f"{data.effect} without an answer, asked about {asked}: {data.reason}"
+    return f"{data.effect} gave no answer (next question {asked}): {data.reason}"
 
 
 def _rejected_line(data: EffectRejected) -> str:
-    when = "for good" if data.final else f"looked at again {_time(data.retry_at)}"
-    return f"{data.effect} rejected, {when}: {data.reason}"
+    when = "no next try" if data.final else f"next try {_time(data.retry_at)}"
+    return f"{data.effect} rejected ({when}): {data.reason}"
 
 
 EVENTS = (
@@ -54,9 +54,7 @@ EVENTS = (
     other_stream(MilestoneTagPushed, _tag_line),
     other_stream(EffectFailed, _failed_line),
     other_stream(EffectRecovered, _recovered_line),
-    other_stream(
-        EffectAttempted, lambda data: f"{data.effect} tried, try {data.attempt}: {data.key}"
-    ),
+    other_stream(EffectAttempted, lambda data: f"{data.effect}: try {data.attempt} of {data.key}"),
     other_stream(EffectUnknown, _unknown_line),
     other_stream(EffectRejected, _rejected_line),
     other_stream(EffectConfirmed, lambda data: f"{data.effect} confirmed: {data.key}"),

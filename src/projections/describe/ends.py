@@ -27,6 +27,7 @@ from watchkeeper.projections.describe.check import (
 from watchkeeper.projections.describe.description import (
     Description,
     Headline,
+    because,
     by,
     entry,
     sha,
@@ -274,25 +275,25 @@ def _classified_line(data: FailureClassified) -> str:
 
 def _finished_line(data: RunFinished) -> str:
     where = "" if data.step is None else f" at ~{data.step}"
-    return f"finished with {data.instance}{where}; artefacts not verified yet"
+    return f"{data.instance} finished{where}; its artefacts are not verified yet"
 
 
 def _suggested_line(data: CauseSuggested) -> str:
-    what = f"{data.source} on {data.instance}'s end (event {data.failure})"
+    what = f"{data.source} about the end of {data.instance} (event {data.failure})"
     if data.failed:
-        return f"no hypothesis of {what}: {data.failed}"
-    return f"hypotheses of {what}: {'; '.join(data.hypotheses) or 'none'}"
+        return f"no answer from {what}: {data.failed}"
+    return f"hypotheses from {what}: {'; '.join(data.hypotheses) or 'none'}"
 
 
 def _revised_line(data: FailureRevised) -> str:
-    what = f"{data.instance}'s end (event {data.failure})"
-    return f"{what} was {data.cause}, not {data.before}: {data.because}"
+    what = f"the end of {data.instance} (event {data.failure})"
+    return f"cause of {what} is now {data.cause}, not {data.before}: {data.because}"
 
 
 def _judged_line(data: HypothesesJudged) -> str:
     out = ", ".join(one.value for one in data.ruled_out) or "nothing"
     left = ", ".join(one.value for one in data.ruled_in)
-    return f"{data.because}: ruled out {out}" + (f", left {left}" if left else "")
+    return f"ruled out: {out}{f'; left: {left}' if left else ''}: {data.because}"
 
 
 def _resumed_line(data: ResumeProven) -> str:
@@ -302,7 +303,7 @@ def _resumed_line(data: ResumeProven) -> str:
 
 def _fixed_line(data: FixPushed) -> str:
     shas = f"{sha(data.before)} -> {sha(data.git_sha)}"
-    return f"small fix {shas}, {len(data.changed)} files: {data.reason}"
+    return because(f"small fix {shas}, {count(len(data.changed), 'file')}", data.reason)
 
 
 EVENTS = (
@@ -310,7 +311,7 @@ EVENTS = (
     Description(
         DecisionMade,
         lambda data: Headline.ESCALATION if data.action is Action.ESCALATE else Headline.DECISION,
-        lambda data: f"{data.action.value} ({data.rule}): {data.because}",
+        lambda data: f"{data.action.value}: {data.because} ({data.rule})",
         _decided,
     ),
     Description(RunFinished, Headline.FINISH, _finished_line, _finished),

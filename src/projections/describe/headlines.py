@@ -1,22 +1,15 @@
-"""Commit messages of the logbook, and which events are pushed at once."""
+"""Commit messages of the logbook, and short names of events."""
 
 from collections.abc import Iterable, Mapping
 
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.queries import health_words, is_unproven
-from watchkeeper.domain.run.watch import CheckRecorded, WatchTaken
+from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Health
 from watchkeeper.projections.describe.description import Headline
 from watchkeeper.projections.describe.table import headline
 
 _ORDER = {headline: place for place, headline in enumerate(Headline)}
-
-
-def interesting(event: Event) -> bool:
-    """Say whether an event is pushed at once; others wait for the next check's push."""
-    if isinstance(event.data, CheckRecorded | WatchTaken):
-        return False
-    return headline(event) is not None
 
 
 def commit_message(run: str, events: Iterable[Event]) -> str:

@@ -23,12 +23,10 @@ from watchkeeper.domain.run.launch import (
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.check import render_progress
 from watchkeeper.domain.values.contract.contract import Contract, Lane
-from watchkeeper.domain.values.contract.plan import GateFinding, Verdict, short
+from watchkeeper.domain.values.contract.plan import Verdict, short
 from watchkeeper.domain.values.exits import describe_end
 from watchkeeper.domain.values.people import Actor
-from watchkeeper.projections.describe.check import (
-    numbers,
-)
+from watchkeeper.projections.describe.check import numbers
 from watchkeeper.projections.describe.description import (
     Description,
     Headline,
@@ -104,26 +102,22 @@ def _preflight(book: Logbook, data: PreflightRecorded, event: Event) -> Logbook:
         return book
     name = data.plan.instance
     passed = _passing(data)
+    problems = [f"{prose(f.subject)}: {prose(f.says)} ({f.rule})" for f in blocked]
     if before.current is not None:
         title = f"relaunch as {name} blocked"
-        evidence = [f"{prose(f.subject)}: {prose(f.says)} ({f.rule})" for f in blocked]
         # The decision about a blocked relaunch and its question follow in the same append.
+        book = with_state(book, title)
         status = f"interrupted; {passed}"
-        return entry(
-            with_state(book, title), event, title, kind=Kind.END, status=status, evidence=evidence
-        )
+        return entry(book, event, title, kind=Kind.END, status=status, evidence=problems)
+    book, remarks = _remarked(book, data)
     if [finding.rule for finding in blocked] == ["L11"]:
         book = with_state(book, f"a draft; {name} waits for a human's approval")
-        text = f"{passed}; only a human's approval is missing: {prose(f'`{blocked[0].fix}`')}"
-        book, remarks = _remarked(book, data)
+        text = f"{passed}; only a human's approval is missing: {code(blocked[0].fix)}"
         return step(book, _LAUNCH, event.at, text + nested(remarks))
     book = with_state(book, f"a draft; {count(len(blocked), 'rule')} of the preflight block it")
-    problems = [
-        f"{prose(f.subject)}: {prose(f.says)}. To fix: {prose(f.fix)} ({f.rule})" for f in blocked
-    ]
+    fixes = [f"to fix {f.rule}: {prose(f.fix)}" for f in blocked]
     text = f"{passed}; the launch of {name} is blocked (event {event.version}):"
-    book, remarks = _remarked(book, data)
-    return step(book, _LAUNCH, event.at, text + nested([*problems, *remarks]))
+    return step(book, _LAUNCH, event.at, text + nested([*problems, *fixes, *remarks]))
 
 
 def _passing(data: PreflightRecorded) -> str:
@@ -133,23 +127,17 @@ def _passing(data: PreflightRecorded) -> str:
 
 def _remarked(book: Logbook, data: PreflightRecorded) -> tuple[Logbook, list[str]]:
     """Return the warnings and inferred values of a preflight that the logbook does not show yet."""
-    remarks = {
-        f"inferred, not stated: {prose(f.subject)} ({f.rule})": f.rule
-        for f in data.findings
-        if f.provenance == "inferred"
-    }
-    warned = {f"warning: {prose(f.says)} ({f.rule})": f.rule for f in data.findings if _warns(f)}
+    remarks: dict[str, str] = {}
+    for f in data.findings:
+        if f.provenance == "inferred":
+            remarks[f"inferred, not stated: {prose(f.subject)} ({f.rule})"] = f.rule
+        if f.verdict is Verdict.WARN:
+            remarks[f"warning: {prose(f.says)} ({f.rule})"] = f.rule
     known = book.facts.remarks
-    remarks |= warned
     # The words of a warning change while a first launch is prepared; its rule is enough then.
     rules = set(known.values()) if book.facts.current is None else set[str]()
     new = [text for text, rule in remarks.items() if text not in known and rule not in rules]
-    facts = replace(book.facts, remarks={**known, **remarks})
-    return replace(book, facts=facts), new
-
-
-def _warns(finding: GateFinding) -> bool:
-    return finding.verdict is Verdict.WARN
+    return replace(book, facts=replace(book.facts, remarks={**known, **remarks})), new
 
 
 def _approved(book: Logbook, data: LaunchApproved, event: Event) -> Logbook:
@@ -305,8 +293,8 @@ def _preflight_reason(data: PreflightRecorded) -> Reason:
 
 
 def _requested_line(data: LaunchRequested) -> str:
-    why = data.reason if _is_first(data) else f"relaunch by {data.reason}"
-    return f"{why} of {data.plan.instance} as {data.plan.submission_id}"
+    what = f"{data.plan.instance} as {data.plan.submission_id}"
+    return f"{data.reason} of {what}" if _is_first(data) else f"relaunch of {what} ({data.reason})"
 
 
 def _is_first(data: LaunchRequested) -> bool:
@@ -315,7 +303,7 @@ def _is_first(data: LaunchRequested) -> bool:
 
 def _launched_line(data: InstanceLaunched) -> str:
     adopted = ", adopted" if data.adopted else ""
-    return f"{data.instance} is at {data.orchestrator} as {data.submission_id}{adopted}"
+    return f"{data.orchestrator} has {data.instance} as {data.submission_id}{adopted}"
 
 
 def _ended_line(data: InstanceEnded) -> str:
@@ -365,7 +353,7 @@ EVENTS = (
     Description(
         LaunchRefused,
         Headline.REFUSED,
-        lambda data: f"{data.instance} refused by the orchestrator: {data.reason}",
+        lambda data: f"the orchestrator refused {data.instance}: {data.reason}",
         _refused,
         block_until=(InstanceLaunched,),
     ),

@@ -18,7 +18,14 @@ from watchkeeper.domain.run.operator import (
 )
 from watchkeeper.domain.run.queries import describe_act
 from watchkeeper.domain.values.contract.plan import short
-from watchkeeper.projections.describe.description import Description, Headline, by, entry, words
+from watchkeeper.projections.describe.description import (
+    Description,
+    Headline,
+    because,
+    by,
+    entry,
+    words,
+)
 from watchkeeper.projections.figures import stamp
 from watchkeeper.projections.logbook.state import Logbook, over, with_state
 from watchkeeper.projections.quoting import TITLE_MAX, bullet, code, prose
@@ -137,7 +144,7 @@ def _rollback_approved_line(data: RollbackApproved) -> str:
 
 
 def _ancestor_line(data: AncestorNamed) -> str:
-    return f"goes on from {data.ancestor} at step-{data.step} ({' -> '.join(data.ancestors)})"
+    return f"continues {data.ancestor} from step-{data.step} ({' -> '.join(data.ancestors)})"
 
 
 EVENTS = (
@@ -151,25 +158,25 @@ EVENTS = (
     Description(
         StopRequested,
         Headline.STOP,
-        lambda data: f"stop of {data.instance} asked for: {data.reason}",
+        lambda data: because(f"stop of {data.instance} requested", data.reason),
         _stop_asked,
     ),
     Description(
         PlannedActAnnounced,
         Headline.PLANNED,
-        lambda data: f"planned act {describe_act(data)}",
+        lambda data: f"announced: {describe_act(data)}",
         _announced,
     ),
     Description(
         PlannedActEnded,
         Headline.PLANNED,
-        lambda data: f"planned act {data.act} is over: {data.reason}",
+        lambda data: f"{data.act} is over: {data.reason}",
         _act_ended,
     ),
     Description(
         RelaunchRequested,
         Headline.STOP,
-        lambda data: f"planned relaunch of {data.instance} asked for: {data.reason}",
+        lambda data: because(f"relaunch of {data.instance} requested", data.reason),
         _relaunch_asked,
     ),
     Description(
@@ -184,7 +191,7 @@ EVENTS = (
     Description(
         LineageRejected,
         Headline.ROLLBACK,
-        lambda data: f"lineage through {data.through} above step {data.above_step} rejected",
+        lambda data: f"all checkpoints after step {data.above_step} rejected, up to {data.through}",
         _lineage_rejected,
     ),
     Description(

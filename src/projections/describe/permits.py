@@ -109,19 +109,19 @@ def _refused(book: Logbook, data: AttemptRefused, event: Event) -> Logbook:
 
 def _refused_line(data: AttemptRefused) -> str:
     about = f" {data.target}" if data.target else ""
-    return f"refused ({data.rule}): {data.command}{about} by {data.principal}"
+    return f"{data.command}{about} by {data.principal} refused ({data.rule})"
 
 
 def _standing_waiver_line(data: StandingWaiverGranted) -> str:
     whose = f"{data.lane.value} launches of {data.requester}"
-    return f"{data.rule} waived as {data.waiver} for {whose}: {data.reason}"
+    return because(f"rule {data.rule} waived as {data.waiver} for {whose}", data.reason)
 
 
 EVENTS = (
     Description(
         ActProposed,
         Headline.PROPOSAL,
-        lambda data: f"{data.proposal} proposes {data.action} {data.target}: {data.reason}",
+        lambda data: because(f"{data.proposal} proposed: {data.action} {data.target}", data.reason),
         _proposed,
     ),
     Description(
@@ -133,7 +133,7 @@ EVENTS = (
     Description(
         ConsentGiven,
         Headline.CONSENT,
-        lambda data: f"consent {data.consent} to {data.action} {data.target}: {data.note}",
+        lambda data: because(f"consent {data.consent} to {data.action} {data.target}", data.note),
         _consented,
     ),
     Description(
@@ -157,7 +157,7 @@ EVENTS = (
     Description(
         WaiverGranted,
         Headline.WAIVER,
-        lambda data: f"{data.rule} waived as {data.waiver} ({data.waives}): {data.reason}",
+        lambda data: because(f"rule {data.rule} waived as {data.waiver}", data.reason),
         _waived,
     ),
     Description(
@@ -174,6 +174,6 @@ EVENTS = (
     ),
     other_stream(
         StandingAttemptRefused,
-        lambda data: f"refused ({data.rule}): {data.command} {data.target} by {data.principal}",
+        lambda data: f"{data.command} {data.target} by {data.principal} refused ({data.rule})",
     ),
 )

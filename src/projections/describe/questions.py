@@ -14,13 +14,7 @@ from watchkeeper.projections.describe.description import (
     slug,
     words,
 )
-from watchkeeper.projections.logbook.state import (
-    Key,
-    Kind,
-    Logbook,
-    said,
-    takes,
-)
+from watchkeeper.projections.logbook.state import Key, Kind, Logbook, said, takes
 from watchkeeper.projections.quoting import TITLE_MAX, code, prose
 
 
@@ -72,7 +66,7 @@ def closed(book: Logbook, names: Iterable[str]) -> Logbook:
 
 
 def _acknowledged_line(data: EscalationAcknowledged) -> str:
-    how = f"closed by {data.closed_by}" if data.closed_by else f"answered, {data.answer}"
+    how = f"closed by {data.closed_by}" if data.closed_by else f"answered ({data.answer})"
     return because(f"{data.question} {how}", data.note)
 
 
@@ -80,13 +74,13 @@ EVENTS = (
     Description(
         EscalationRaised,
         Headline.ESCALATION,
-        lambda data: f"{data.question} to {data.to} ({data.rule}): {data.asks}",
+        lambda data: f"{data.question} for {data.to}: {data.asks} ({data.rule})",
         _raised,
     ),
     Description(
         QuestionTaken,
         Headline.ANSWER,
-        lambda data: because(f"{data.question} is worked on", data.note),
+        lambda data: because(f"somebody works on {data.question}", data.note),
         _taken,
     ),
     Description(EscalationAcknowledged, Headline.ANSWER, _acknowledged_line, _acknowledged),

@@ -49,7 +49,7 @@ def _claim(signal: Signal) -> str:
 
 def _late_line(data: SignalCameLate) -> str:
     signal = data.signal
-    return f"came after the run was over: {_claim(signal)} ({signal_name(signal)})"
+    return f"too late, the run is over: {_claim(signal)} ({signal_name(signal)})"
 
 
 def _kept_line(data: SignalKept) -> str:

@@ -16,9 +16,7 @@ from watchkeeper.domain.run.watch import (
 )
 from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.check import render_progress
-from watchkeeper.projections.describe.check import (
-    checked,
-)
+from watchkeeper.projections.describe.check import checked
 from watchkeeper.projections.describe.description import (
     Description,
     Headline,
@@ -29,13 +27,7 @@ from watchkeeper.projections.describe.description import (
     words,
 )
 from watchkeeper.projections.handover_packet import packet_lines
-from watchkeeper.projections.logbook.state import (
-    Kind,
-    Logbook,
-    clock_time,
-    step,
-    ticked,
-)
+from watchkeeper.projections.logbook.state import Kind, Logbook, clock_time, step, ticked
 from watchkeeper.projections.quoting import TITLE_MAX, block, code, prose, quote
 
 
@@ -134,7 +126,7 @@ def _check_line(data: CheckRecorded) -> str:
 
 
 def _taken_line(data: WatchTaken) -> str:
-    how = "taken by force" if data.forced else "taken"
+    how = "forced" if data.forced else "taken"
     return f"watch {how} by {data.holder.principal} on {data.holder.host}, token {data.token}"
 
 
@@ -165,7 +157,7 @@ EVENTS = (
     Description(
         HistoryLimitPassed,
         Headline.FINDING,
-        lambda data: f"history is long: {data.events:,} events, {data.limit} limit {data.most:,}",
+        lambda data: f"long history: {data.events:,} events, {data.limit} limit {data.most:,}",
         _history_limit_passed,
     ),
     Description(

@@ -15,18 +15,16 @@ from watchkeeper.projections.logbook.state import Facts, Logbook, heading
 from watchkeeper.projections.quoting import (
     LINE_MAX,
     TITLE_MAX,
-    block,
     bullet,
     code,
     link,
-    one_line,
     prose,
     quote,
 )
 from watchkeeper.projections.series import grown
 
-_ROW = 180
-"""Characters of one row of a long command."""
+_COMMAND_MAX = 8_000
+"""Characters kept of a command line, enough for all practical commands."""
 
 _ALWAYS_IN_FULL = "Dirty tree"
 """The label whose value is written in full for each instance, even when unchanged."""
@@ -135,23 +133,10 @@ def _environment(plan: LaunchPlan | None) -> str:
 
 
 def _command(command: Sequence[str], environment: str) -> str:
-    """Quote a command line; a long one is a block that a shell can run as it is."""
-    short = shlex.join(command)
-    if len(short) + len(environment) <= LINE_MAX:
-        return code(short) + (f" ({environment})" if environment else "")
-    rows: list[str] = []
-    for argument in command:
-        pieces = [shlex.quote(one_line(argument))]
-        if len(pieces[0]) > _ROW:
-            whole = one_line(argument)
-            size = 36 if "'" in whole else 150  # Quoting a quote takes five characters.
-            pieces = [shlex.quote(whole[at : at + size]) for at in range(0, len(whole), size)]
-        if rows and len(rows[-1]) + len(pieces[0]) < _ROW:
-            rows[-1] += f" {pieces.pop(0)}"
-        elif rows:
-            rows[-1] += " "
-        rows += pieces
-    return environment + block([f"{row}\\" for row in rows[:-1]] + rows[-1:])
+    line = shlex.join(command)
+    if len(line) + len(environment) <= LINE_MAX:
+        return code(line) + (f" ({environment})" if environment else "")
+    return environment + quote(line, _COMMAND_MAX)
 
 
 def _dirty(facts: Facts, data: InstanceLaunched) -> str:
