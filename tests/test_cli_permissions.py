@@ -57,7 +57,7 @@ def test_an_agent_proposes_a_stop_a_human_consents_and_the_agent_stops(
     assert needs(cli, launched)[0] == "proposal"
     # An agent's own consent is refused, and on record.
     assert cli("permit", "consent", launched, "p-1", *AGENT).code == 3
-    assert "refused (NOT_A_HUMAN): consent p-1 by codex" in cli("events", launched).out
+    assert "consent p-1 by codex refused (NOT_A_HUMAN)" in cli("events", launched).out
     given = cli("permit", "consent", launched, "p-1", "--for", "30m", "--json")
     assert given.code == 0
     assert given.json["consent"] == "c-1"

@@ -115,7 +115,7 @@ def test_a_question_is_closed_when_its_finding_clears_and_counts_as_no_error() -
         history.run.watch.monitor_accuracy.pages,
         history.run.watch.monitor_accuracy.pages_needless,
     ) == (1, 0)
-    assert summary(cleared).endswith(" cleared: no longer holds; closes q-1")
+    assert summary(cleared).endswith(" is over: no longer holds; closes q-1 (R19)")
     assert (
         f"no longer holds; closes q-1 (rule {cleared.data.rule}, event {cleared.version})"
         in render_at(history.events).decode()
