@@ -115,9 +115,9 @@ def _preflight(book: Logbook, data: PreflightRecorded, event: Event) -> Logbook:
         text = f"{passed}; only a human's approval is missing: {code(blocked[0].fix)}"
         return step(book, _LAUNCH, event.at, text + nested(remarks))
     book = with_state(book, f"a draft; {count(len(blocked), 'rule')} of the preflight block it")
-    fixes = [f"to fix {f.rule}: {prose(f.fix)}" for f in blocked]
+    problems = [f"{one}; to fix: {prose(f.fix)}" for one, f in zip(problems, blocked, strict=True)]
     text = f"{passed}; the launch of {name} is blocked (event {event.version}):"
-    return step(book, _LAUNCH, event.at, text + nested([*problems, *fixes, *remarks]))
+    return step(book, _LAUNCH, event.at, text + nested([*problems, *remarks]))
 
 
 def _passing(data: PreflightRecorded) -> str:
