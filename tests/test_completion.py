@@ -51,7 +51,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=["bash", "zsh", "fish"])
+@pytest.fixture(
+    params=["bash", *(pytest.param(shell, marks=pytest.mark.servers) for shell in ("zsh", "fish"))]
+)
 def shell(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     if shutil.which(name) is None:

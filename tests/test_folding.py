@@ -279,7 +279,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(value[key])
 
 
-@settings(max_examples=200, suppress_health_check=SLOW)
+@settings(max_examples=100, suppress_health_check=SLOW)
 @given(data=st.data(), check=events(CheckRecorded))
 def test_nothing_is_taken_that_the_model_does_not_take(
     data: st.DataObject, check: CheckRecorded

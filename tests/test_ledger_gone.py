@@ -231,6 +231,7 @@ READS = (
 
 
 @pytest.mark.parametrize("words", READS, ids=" ".join)
+@pytest.mark.servers
 def test_a_ledger_at_rest_on_a_read_only_mount_is_read_as_it_lies(
     mounted: Path, cli: Cli, words: list[str]
 ) -> None:

@@ -350,6 +350,7 @@ def test_a_bad_target_ends_the_command_before_it_begins(home: Path, command: str
     assert "expected pubsub://projects/PROJECT/topics/TOPIC" in done.stderr
 
 
+@pytest.mark.servers
 def test_nothing_is_lost_or_reordered_when_the_watch_is_killed_again_and_again(
     tmp_path: Path,
 ) -> None:

@@ -52,6 +52,7 @@ def answer(cli: Cli, jobs: int) -> tuple[int, dict[str, Any]]:
 
 
 @ON_BOTH
+@pytest.mark.servers
 def test_of_every_history_and_row_several_processes_find_what_one_finds(
     cli: Cli, home: Path
 ) -> None:
@@ -92,6 +93,7 @@ def found(session: Session, jobs: int) -> Report:
     return report
 
 
+@pytest.mark.servers
 def test_what_remotes_witnessed_is_compared_by_each_process_in_its_turn(
     session: Session, site: Site
 ) -> None:

@@ -22,9 +22,13 @@ WITHOUT_SERVERS = "not long and not servers"
 """Which tests run by default; as in pyproject.toml."""
 
 CAMPAIGNS = frozenset(
-    {"test_kill_bridge.py", "test_kill_watch.py", "test_launch_races.py", "test_ledger_bench.py"}
-)
-"""Files that kill processes again and again, or measure; `-m servers` runs them, too."""
+    {
+        "test_fault.py", "test_first_run.py", "test_kill_bridge.py", "test_kill_ledger.py",
+        "test_kill_watch.py", "test_launch_races.py", "test_ledger_bench.py", "test_workers.py",
+    }
+)  # fmt: skip
+"""Files that kill processes again and again, or run or measure the whole; `-m servers` runs them.
+"""
 
 SLOWEST = (
     "test_tour.py", "test_lost_ray_job.py", "test_demo.py", "test_first_run.py",

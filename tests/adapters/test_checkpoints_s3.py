@@ -205,6 +205,7 @@ print(len(listing.checkpoints), size.objects, size.size_bytes, repr(size.cut), a
 
 @pytest.mark.s3
 @pytest.mark.parametrize("number", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.servers
 def test_any_number_of_objects_is_listed_in_bounded_memory(
     s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

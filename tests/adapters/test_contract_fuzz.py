@@ -163,7 +163,13 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+SLOWEST = ("toml dotted keys", "many unknown keys in toml", "toml tables", "many unknown keys")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.servers] if one in SLOWEST else []) for one in HOSTILE],
+)
 def test_no_file_takes_long(tmp_path: Path, name: str) -> None:
     started_s = time.process_time()
     read_or_refuse(tmp_path, HOSTILE[name][1], HOSTILE[name][0])

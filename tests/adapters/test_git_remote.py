@@ -510,6 +510,7 @@ def write_entries(writer: Writer) -> int:
         pytest.param("one file for all", "one mirror each", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.servers
 def test_racing_processes_lose_and_double_nothing(
     files: str, mirrors: str, bare: Path, tmp_path: Path
 ) -> None:

@@ -135,7 +135,10 @@ def test_a_job_outlives_the_process_that_submitted_it(house: House, tmp_path: Pa
     assert (facts.state, facts.exit_code) == (JobState.FAILED, 5)
 
 
-@pytest.mark.parametrize("delay_ms", [0, 5, 10, 20, 40, 60, 80, 100, 150])
+@pytest.mark.parametrize(
+    "delay_ms",
+    [0, 20, 80, *(pytest.param(ms, marks=pytest.mark.servers) for ms in (5, 10, 40, 60, 100, 150))],
+)
 def test_a_submitter_killed_at_any_moment_leaves_no_job_or_one(
     house: House, tmp_path: Path, delay_ms: int
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_submitter_killed_at_any_moment_leaves_no_job_or_one(
     assert (tmp_path / "starts").read_text() == "x\n"
 
 
+@pytest.mark.servers
 def test_eight_processes_that_submit_one_id_start_one_job(house: House, tmp_path: Path) -> None:
     what = spec(f"echo x >> {tmp_path}/starts")
     processes = [submitter(house.jobs, what) for _ in range(8)]

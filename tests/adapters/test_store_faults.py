@@ -47,6 +47,7 @@ def fill(path: Path, events: int) -> None:
             store.append([write("run/a", version, bytes(500))])
 
 
+@pytest.mark.servers
 def test_whatever_append_returned_is_there_after_a_kill(path: Path) -> None:
     """Two streams and a key in each append: killed at any moment, all of it is there or none."""
     chosen = random.Random(7)

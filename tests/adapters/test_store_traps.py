@@ -122,6 +122,7 @@ def test_trap_4_a_follower_s_place_is_stored_with_its_events_or_refused_aloud(
     assert (store.newest(), recorder.max_tracking_id("up")) == (1, 5)
 
 
+@pytest.mark.servers
 def test_trap_5_eight_processes_that_start_at_once_all_start(place: Place) -> None:
     with ExitStack() as stack:
         started = [stack.enter_context(worker("try_all", place.text)) for _ in range(8)]

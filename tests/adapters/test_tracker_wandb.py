@@ -172,6 +172,7 @@ def test_a_server_that_answers_badly_is_unavailable_with_the_reason(
     assert says in why(tracker(hostile.url))
 
 
+@pytest.mark.servers
 def test_a_server_that_is_slow_costs_no_more_than_the_limit_and_nothing_is_left_behind(
     hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def names_with(key: str) -> list[str]:
     return found
 
 
+@pytest.mark.servers
 def test_after_a_rate_limit_the_server_is_left_alone_for_a_while(hostile: Hostile) -> None:
     hostile.mode = "429"
     # The client waits for as long as the server wants; its log has the reason.
