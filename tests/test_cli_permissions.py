@@ -5,16 +5,18 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from freezegun import freeze_time
 
 from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_session
-from watchkeeper.clock import ExponentialBackoff
 from watchkeeper.domain.values.contract.contract import Lane, WatchPart
 
 pytestmark = pytest.mark.git
 
 AGENT = ("--as", "codex")
+CADENCE = timedelta(seconds=10)
 PRINCIPALS = """\
 [principals.dri]
 kind = "human"
@@ -35,9 +37,18 @@ def cli(cli_without_home: Cli, home: Path) -> Cli:
 
 @pytest.fixture
 def launched(cli: Cli, site: Site, tmp_path: Path) -> str:
-    contract = written(tmp_path, tiny_contract(site, "tiny", steps=2000, pace=0.05, cadence_s=10))
+    contract = written(
+        tmp_path,
+        tiny_contract(site, "tiny", steps=2000, pace=0.05, cadence_s=CADENCE.total_seconds()),
+    )
     launch(cli, contract, "tiny")
     return "tiny"
+
+
+def watched(cli: Cli) -> None:
+    """Watch until nothing is left to do, when the next check is due at once."""
+    with freeze_time(clock.now() + CADENCE, tick=True):
+        assert cli("watch", "--until-idle").code == 0
 
 
 def needs(cli: Cli, slug: str) -> list[str]:
@@ -64,7 +75,7 @@ def test_an_agent_proposes_a_stop_a_human_consents_and_the_agent_stops(
     assert "consent     c-1 by dri: stop i1, until" in cli("status", launched).out
     assert needs(cli, launched) == []
     assert cli("stop", launched, "--consent", "c-1", *AGENT).code == 0
-    assert cli("watch", "--until-idle").code == 0
+    watched(cli)
     assert cli("status", launched, "--json").json["phase"] == "stopped"
     assert "with consent c-1" in cli("logbook", launched).out
     assert cli("verify", "--offline").code == 0
@@ -154,9 +165,9 @@ def test_a_stopped_run_is_sealed_with_named_waivers_only(
     def has_checkpoint() -> bool:
         return any((site.folder / "tiny").glob("checkpoints/*/metadata.json"))
 
-    assert ExponentialBackoff().wait_until(has_checkpoint, timedelta(seconds=30))
+    assert clock.ExponentialBackoff().wait_until(has_checkpoint, timedelta(seconds=30))
     assert cli("stop", launched, "--reason", "the agreed step").code == 0
-    assert cli("watch", "--until-idle").code == 0
+    watched(cli)
     blocked = cli("run", "seal", launched, "--json")
     assert blocked.code == 3
     missing = blocked.json["missing"]

@@ -19,7 +19,7 @@ from tests.session import (
     topics,
     watch_until,
 )
-from tests.training import Site, tiny_contract
+from tests.training import Site, hurry, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Session, holder_of
 from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
@@ -167,7 +167,9 @@ def test_another_watch_reports_a_silent_one_and_a_check_clears_it(
         )
     )
     health = runs_of(session)["mute"].health.verdict
-    with watching(session, "watchkeeper"):
+    late = runs_of(session)["mute"].watch.next_due
+    assert late is not None
+    with freeze_time(late + timedelta(seconds=15), tick=True), watching(session, "watchkeeper"):
         wait_for(lambda: "monitor_stale" in runs_of(session)["mute"].health.findings)
     run = runs_of(session)["mute"]
     assert (run.health.verdict, health) == (Health.HEALTHY, Health.HEALTHY)
@@ -201,6 +203,7 @@ def test_an_end_in_the_window_of_a_pause_is_asked_about_and_not_relaunched(
 ) -> None:
     requested(session, tiny_contract(site, "pause", steps=400, die="kill@200"))
     announce(session, "pause", ActKind.PAUSE)
+    hurry(site, "pause")
     watch_until(session, lambda runs: bool(runs["pause"].questions.open))
     [decision] = data_of(session, "pause", DecisionMade)
     assert (decision.rule, decision.action.value) == ("R14", "escalate")
@@ -211,6 +214,7 @@ def test_an_end_in_the_window_of_a_pause_is_asked_about_and_not_relaunched(
 def test_a_drill_is_recovered_from_as_ever(session: Session, site: Site) -> None:
     requested(session, tiny_contract(site, "drill", steps=400, die="kill@200"))
     announce(session, "drill", ActKind.DRILL)
+    hurry(site, "drill")
     watch_until(session, lambda runs: len(runs["drill"].instances) == 2)
     assert data_of(session, "drill", DecisionMade)[0].rule == "R1"
 
