@@ -73,7 +73,7 @@ def test_an_agent_proposes_a_stop_a_human_consents_and_the_agent_stops(
     assert given.code == 0
     assert given.json["consent"] == "c-1"
     assert "consent     c-1 by dri: stop i1, until" in cli("status", launched).out
-    assert needs(cli, launched) == []
+    assert needs(cli, launched) == ["monitor"], "only that no watch runs"
     assert cli("stop", launched, "--consent", "c-1", *AGENT).code == 0
     watched(cli)
     assert cli("status", launched, "--json").json["phase"] == "stopped"
@@ -93,7 +93,7 @@ def test_a_human_declines_a_proposal(cli: Cli, launched: str) -> None:
     assert cli("permit", "revoke", launched, "p-1", "--reason", "it is the warm-up").code == 0
     again = cli("stop", launched, "--reason", "it diverges", *AGENT)
     assert (again.code, "PROPOSAL_DECLINED" in again.err) == (3, True)
-    assert needs(cli, launched) == []
+    assert needs(cli, launched) == ["monitor"], "only that no watch runs"
 
 
 def test_a_revoked_consent_stops_nothing(cli: Cli, launched: str) -> None:
