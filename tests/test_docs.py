@@ -30,6 +30,7 @@ from watchkeeper.adapters.cli import (
     EXIT_UNKNOWN,
     GROUPS,
     cli,
+    run,
 )
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.documents import Plain
@@ -144,6 +145,17 @@ def test_the_page_names_every_exit_code() -> None:
     }
     section = page("docs/reference/exit-codes.md").partition("\n## ")[2].partition("\n## ")[0]
     assert {int(found) for found in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)} == codes
+
+
+def test_a_refusal_names_its_heading_in_the_reference(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home = ("--home", str(tmp_path / "home"))
+    assert run(["init", *home]) == EXIT_DONE
+    assert run(["note", "nobody", "text", *home]) == EXIT_REFUSED
+    named = re.search(r"^explained in (docs/\S+)#(\w+)$", capfd.readouterr().err, re.M)
+    assert named is not None
+    assert named[2] in anchors(page(named[1]))
 
 
 # --- README -------------------------------------------------------------------------------------

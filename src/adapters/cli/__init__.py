@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import click
 from click.shell_completion import CompletionItem
 
+from watchkeeper.adapters.cli.leaving import Leave
 from watchkeeper.adapters.cli.storing import store_option
 from watchkeeper.adapters.load import load
 
@@ -18,6 +19,7 @@ EXIT_UNKNOWN = 2
 EXIT_REFUSED = 3
 EXIT_BAD_INPUT = 4
 EXIT_INTERRUPTED = 130
+REFUSALS_PAGE = "docs/reference/refusals.md"
 
 COMMANDS = {
     "launch": "launching",
@@ -242,6 +244,8 @@ def _fault(error: Exception) -> int:
     if known is not None:
         message, code = known
         click.echo(message, err=True)
+        if isinstance(error, Leave) and "refusal" in error.more:
+            click.echo(f"explained in {REFUSALS_PAGE}#{error.more['refusal'].lower()}", err=True)
         return int(code)
     # Imported late: traceback and tempfile would add a tenth to the run time of `status`.
     click.echo(load("cli.fault", "reported")(error), err=True)

@@ -99,4 +99,8 @@ def unknown_run(ledger: LedgerReader, slug: str) -> Leave:
     """Return the error for an unknown run, with similar names."""
     refused = Refused(Refusal.RUN_UNKNOWN, slug)
     near = did_you_mean(slug, ledger.slugs())
-    return Leave(f"refused ({refused.refusal.name}): {refused.sentence}{near}", 3)
+    return Leave(
+        f"refused ({refused.refusal.name}): {refused.sentence}{near}",
+        3,
+        {"refusal": refused.refusal.name},
+    )
