@@ -101,6 +101,8 @@ class World:
     series: Any
 
     def orchestrator(self, contract: Any) -> Any:
+        if isinstance(self.jobs, Unavailable):
+            raise self.jobs
         return self.jobs
 
     def tracker(self, contract: Any) -> Any:
@@ -179,6 +181,14 @@ def test_a_tracker_that_cannot_even_be_made_takes_no_other_source_with_it() -> N
     states = {reading.source: reading.state for reading in found.readings}
     assert states["tracker"] is states["history"] is SourceState.UNAVAILABLE
     assert states["orchestrator"] is states["hosts"] is SourceState.FRESH
+
+
+def test_an_orchestrator_whose_client_is_missing_takes_no_other_source_with_it() -> None:
+    found = seen(World(Unavailable("ray", "not installed"), Series()))
+    states = {reading.source: reading.state for reading in found.readings}
+    down = {"orchestrator", "logs", "attempts", "cluster", "hosts"}
+    assert {name for name, state in states.items() if state is SourceState.UNAVAILABLE} == down
+    assert reading_of(found, "orchestrator").reason == "not installed"
 
 
 def test_a_seal_asks_only_for_what_it_is_verified_on() -> None:

@@ -201,13 +201,15 @@ def _observe(
 ) -> Observation:
     submission = plan.submission_id
     root = checkpoint_root_of(contract)
-    orchestrator = outside.orchestrator(contract)
     read_max = LINES_READ_MAX if named_texts(contract) else LOG_LINES_MAX
-    job = query_source("orchestrator", lambda: orchestrator.find(submission))
+    # Each question creates its own source: one whose client is missing is unavailable.
+    job = query_source("orchestrator", lambda: outside.orchestrator(contract).find(submission))
     # Each call has its own timeout, so leaving the pool never takes long.
     with ThreadPoolExecutor(max_workers=3 + len(further)) as pool:
         logs_result = pool.submit(
-            query_source, "logs", lambda: orchestrator.log_tail(submission, lines_max=read_max)
+            query_source,
+            "logs",
+            lambda: outside.orchestrator(contract).log_tail(submission, lines_max=read_max),
         )
         tracker_result = pool.submit(
             query_source, "tracker", lambda: outside.tracker(tracked(contract, plan)).read()
