@@ -32,6 +32,9 @@ WIDE = 144
 """Columns of a terminal: of most pictures, and of a table with long lines."""
 
 LIMIT_S = 300.0
+BAD_INPUT = 4
+"""The exit code of a command that does not exist in this form."""
+
 RUN = "demo-lm"
 
 # Rich's own frame, with the reader's monospace font in place of one that is fetched.
@@ -117,13 +120,13 @@ def handover(home: Path) -> str:
     principals = home / "principals.toml"
     ana = '\n[principals.ana]\nkind = "human"\n'
     principals.write_text(principals.read_text(encoding="utf-8") + ana, encoding="utf-8")
-    typed(home, "answer", RUN, "q-1", "relaunch", "--note", "the process that killed it is gone")
+    typed(home, "answer", RUN, "q-1", "relaunch", "--reason", "the process that killed it is gone")
     with subprocess.Popen(
         [program(), "watch"], env=environment(home), stdout=subprocess.DEVNULL
     ) as watch:
         wait_for("training", lambda: "running" in typed(home, "status", RUN).splitlines()[0])
         watch.terminate()
-    taken = screen("handover", home, "run", "handover", RUN, "--to", "ana", "--note", "quiet now")
+    taken = screen("handover", home, "run", "handover", RUN, "--to", "ana", "--reason", "quiet now")
     typed(home, "watch", "--holder", "ana", "--until-idle")
     return taken
 
@@ -149,7 +152,11 @@ def screen(name: str, home: Path, *words: str, width: int = WIDTH) -> str:
 
 
 def typed(home: Path, *words: str, width: int = WIDTH) -> str:
-    """Run a command at a terminal of its own, and return what it printed, colours too."""
+    """Run a command at a terminal of its own, and return what it printed, colours too.
+
+    Raises:
+        ValueError: The command line does not take it.
+    """
     leader, follower = pty.openpty()
     command = ["stty", "columns", str(width), "rows", "60"]
     subprocess.run(command, stdin=follower, check=True)
@@ -171,9 +178,11 @@ def typed(home: Path, *words: str, width: int = WIDTH) -> str:
             if not found:
                 break
             printed += found
-        running.wait(LIMIT_S)
+        code = running.wait(LIMIT_S)
     os.close(leader)
     text = printed.decode("utf-8").replace("\r\n", "\n")
+    if code == BAD_INPUT:
+        raise ValueError(f"watchkeeper {shlex.join(words)}: {text}")
     text = text.replace(f"{Path(sys.executable).parent}/", "").rstrip("\n")
     return text.replace(f"{home.parent}/", "~/")
 
