@@ -101,5 +101,5 @@ def test_a_cause_is_revised_by_a_human_and_decided_anew(
     )
     done = cli("run", "revise", slug, str(failure), *why)
     assert done.code == 0, done.err
-    assert "is now node_failure; new decision: node_failure, outlook retry" in done.out
+    assert "is now node_failure; new decision: cause node_failure: a retry can work" in done.out
     assert cli("run", "revise", slug, str(failure), *why).code == 3

@@ -196,7 +196,7 @@ def test_a_watch_records_what_it_thinks_beside_the_end(
     why = cli("why", "tiny", str(end["seq"])).out
     assert f"thoughts   {Path(sys.executable).name} ask.py (event" in why
     assert SPEAKS in why
-    assert "called hbm_oom, outlook ask" in why
+    assert "cause hbm_oom: a person decides about a retry" in why
     assert "hypotheses about the end of i1" in cli("logbook", "tiny").out
     replayed = cli("ledger", "replay", "--all", "--expect-same", "--json")
     assert replayed.json["differences"] == []

@@ -30,6 +30,7 @@ from watchkeeper.domain.run.questions import EscalationRaised
 from watchkeeper.domain.run.run import Run, Unreadable
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import SourceState
+from watchkeeper.domain.values.causes import OUTLOOK_SAYS
 from watchkeeper.projections.describe.event_lines import summary
 from watchkeeper.projections.describe.table import reason
 from watchkeeper.projections.quoting import cut, one_line
@@ -127,7 +128,7 @@ def explain(slug: str, history: Sequence[Event], version: int) -> Why:
 
 
 def _of_failure(why: Why, history: Sequence[Event], data: FailureClassified) -> Why:
-    words = f"called {data.cause}, outlook {data.outlook.value}, fingerprint {data.fingerprint}"
+    words = f"cause {data.cause}: {OUTLOOK_SAYS[data.outlook]} (fingerprint {data.fingerprint})"
     claims = {"cause": cause_claim(data), "outlook": outlook_claim(data)}
     revised = [
         f"revised by event {event.version}: {event.data.cause}, {event.data.because}"

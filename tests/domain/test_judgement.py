@@ -328,7 +328,7 @@ def test_an_attempt_s_own_word_revises_an_end_whose_decision_waits(
     answer = history.tell(command.model_copy(update={"observation": seen}))
     assert answer.the(FailureRevised).cause == cause
     assert decided(answer) == (Action.RELAUNCH, "R1")
-    assert f"{cause}, outlook retry" in answer.the(DecisionMade).because
+    assert f"cause {cause}: " in answer.the(DecisionMade).because
 
 
 # --- What a relaunch shows ------------------------------------------------------------------------

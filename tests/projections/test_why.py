@@ -76,7 +76,7 @@ def test_a_second_failure_in_one_window_is_explained_as_on_the_page_of_examples(
     places = [page.index(f"\n {name} ") for name in order]
     assert places == sorted(places)
     assert "i1 and i2 ended at ~1107 and ~1108 with fingerprints 9333b5d7 and 9333b5d7" in page
-    assert "event 27, 19:31:29 UTC: i2 failed: unknown" in page
+    assert "event 27, 19:31:29 UTC: i2 failed: cause unknown" in page
     assert "would have been relaunched (R1) if: no earlier instance had failed" in page
     assert "q-1 to dri since 19:31 UTC" in page
 

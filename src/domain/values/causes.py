@@ -21,10 +21,10 @@ class Outlook(StrEnum):
 
 
 OUTLOOK_SAYS = {
-    Outlook.RETRY: "the same again can work",
-    Outlook.RETRY_ONCE: "one more try makes sense; the same again twice does not",
-    Outlook.ASK: "ask a person before trying again",
-    Outlook.NEVER: "trying the same again makes no sense",
+    Outlook.RETRY: "a retry can work",
+    Outlook.RETRY_ONCE: "one retry makes sense",
+    Outlook.ASK: "a person decides about a retry",
+    Outlook.NEVER: "a retry makes no sense",
 }
 """The meaning of each, in words."""
 

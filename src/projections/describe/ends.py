@@ -17,6 +17,7 @@ from watchkeeper.domain.run.ends import (
     RunStopped,
 )
 from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.values.causes import OUTLOOK_SAYS
 from watchkeeper.domain.values.contract.contract import seals_itself
 from watchkeeper.projections.describe.check import (
     evidence_items,
@@ -168,8 +169,8 @@ def _cited(book: Logbook, data: DecisionMade) -> list[str]:
 def _known(facts: Facts, failure: FailureClassified, data: DecisionMade) -> list[str]:
     """Return cause, outlook and fingerprint, unless the decision's sentence has them."""
     parts: list[str] = []
-    if f"outlook {failure.outlook.value}" not in data.because:
-        parts.append(f"cause {prose(failure.cause)}, outlook {failure.outlook.value}")
+    if f"cause {failure.cause}" not in data.because:
+        parts.append(f"cause {prose(failure.cause)}: {OUTLOOK_SAYS[failure.outlook]}")
     same = [f.instance for f in facts.failures[:-1] if f.fingerprint == failure.fingerprint]
     again = f", the same as {', '.join(same)}" if same else ", not seen before"
     known = "fingerprint" in data.because and not same
@@ -230,7 +231,7 @@ def _suggested(book: Logbook, data: CauseSuggested, event: Event) -> Logbook:
 def _revised(book: Logbook, data: FailureRevised, event: Event) -> Logbook:
     # After a human's revision, a new decision may follow in the same append.
     open_yet = event.envelope.actor.kind == "human"
-    now = f"outlook {data.outlook.value}, fingerprint {prose(data.fingerprint)}"
+    now = f"fingerprint {prose(data.fingerprint)}: {OUTLOOK_SAYS[data.outlook]}"
     cause, before = prose(data.cause, TITLE_MAX), prose(data.before, TITLE_MAX)
     title = f"cause of the end of {data.instance} corrected: {cause} instead of {before}"
     kind = Kind.ANSWER if open_yet else Kind.COMPLETE
@@ -269,8 +270,8 @@ def _fixed(book: Logbook, data: FixPushed, event: Event) -> Logbook:
 
 
 def _classified_line(data: FailureClassified) -> str:
-    claim = f"{data.cause}, outlook {data.outlook.value}"
-    return f"{data.instance} failed: {claim}, fingerprint {data.fingerprint}"
+    claim = f"cause {data.cause}: {OUTLOOK_SAYS[data.outlook]}"
+    return f"{data.instance} failed: {claim} (fingerprint {data.fingerprint})"
 
 
 def _finished_line(data: RunFinished) -> str:

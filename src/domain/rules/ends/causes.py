@@ -9,7 +9,7 @@ from watchkeeper.domain.rules.permits.guarded import GuardedAction, open_proposa
 from watchkeeper.domain.run.bad_numbers import last_good
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.run import contract_of
-from watchkeeper.domain.values.causes import NUMBERS_WRONG, NUMERICAL, Outlook
+from watchkeeper.domain.values.causes import NUMBERS_WRONG, NUMERICAL, OUTLOOK_SAYS, Outlook
 from watchkeeper.domain.values.contract.lane_policy import policy_of
 from watchkeeper.domain.values.text_evidence import Frame
 
@@ -133,7 +133,7 @@ def _traced(case: Case) -> str:
     raised = case.check.raised
     if raised is None:
         known = case.failure.cause
-        return f"cause {known}, outlook {case.outlook.value}: a trace without a clear place"
+        return f"cause {known}: {OUTLOOK_SAYS[case.outlook]}; a trace without a clear place"
     if case.check.traceback_of_stop:
         return f"{raised.error}: a signal ended it, and nobody on record sent one"
     frame = raised.own or raised.frame
@@ -255,9 +255,7 @@ def r19_outlook(case: Case) -> DecisionMade | None:
     may_pass = case.outlook in (Outlook.RETRY, Outlook.RETRY_ONCE)
     if may_pass or case.failure.cause in OUT_OF_MEMORY:
         return None
-    because = (
-        f"cause {case.failure.cause}, outlook {case.outlook.value}: the next step needs judgement"
-    )
+    because = f"cause {case.failure.cause}: {OUTLOOK_SAYS[case.outlook]}"
     return answer(case, Action.ESCALATE, "R19", because)
 
 

@@ -56,7 +56,7 @@ from watchkeeper.domain.run.queries import act_around, describe_act, source_is_f
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import CheckpointKind
-from watchkeeper.domain.values.causes import Outlook, cause_of
+from watchkeeper.domain.values.causes import OUTLOOK_SAYS, Outlook, cause_of
 from watchkeeper.domain.values.contract.lane_policy import forbids_resuming, policy_of
 from watchkeeper.domain.values.contract.plan import LaunchPlan
 from watchkeeper.domain.values.durations import render_duration
@@ -247,7 +247,7 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
     first = "first failure with this fingerprint"
     if any(f.fingerprint == failure.fingerprint for f in case.run.ends.failures[:-1]):
         first = "seen before, with progress past it since"
-    what = f"{failure.cause}, outlook {case.outlook.value}"
+    what = f"cause {failure.cause}: {OUTLOOK_SAYS[case.outlook]}"
     recoverable = {
         Outlook.RETRY: f"{failure.cause}: the infrastructure ended it, not the run",
         Outlook.RETRY_ONCE: f"it ended without a traceback, and may pass: {first}",
