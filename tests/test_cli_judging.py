@@ -82,7 +82,7 @@ def test_a_fix_that_is_not_pushed_or_not_a_commit_is_refused(
     assert (bad.code, "40 lower-case hex digits" in bad.err) == (4, True)
     absent = cli("run", "fix", slug, "--sha", "a" * 40, "--reason", "typo")
     assert absent.code == 3
-    assert "push it, then report it" in absent.err
+    assert "push it, then `watchkeeper run fix" in absent.err
 
 
 def test_a_cause_is_revised_by_a_human_and_decided_anew(
