@@ -59,7 +59,7 @@ def test_a_handover_prints_its_packet_on_one_screen(
     assert len(lines) <= 36
     for wanted in ("job", "tracker", "latest", "waiting", "goal", "stop when", "DRI", "cadence"):
         assert any(line.startswith(f" {wanted} ") for line in lines), wanted
-    answer = f'      -> watchkeeper answer {slug} q-1 relaunch --note "..."  # start it again'
+    answer = f'      -> watchkeeper answer {slug} q-1 relaunch --reason "..."  # start it again'
     assert lines.index(answer) < lines.index("DETAILS")
     assert len(lines[lines.index("EVENTS") + 1 :]) == 5
     assert f"watchkeeper watch {slug} --holder alice" in said.out

@@ -2,10 +2,13 @@
 
 import getpass
 import os
+import platform
 import shutil
 import sqlite3
 import sys
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
@@ -16,6 +19,7 @@ from watchkeeper.adapters.cli.lagging import lags_of, view_problems
 from watchkeeper.adapters.cli.leaving import Leave, json_errors, leave_quietly
 from watchkeeper.adapters.cli.locking import why_locked
 from watchkeeper.adapters.cli.options import actor_option, home_option, say
+from watchkeeper.adapters.cli.reaching import reach_checks
 from watchkeeper.adapters.cli.reader import ReadSession, name_of_ledger, opened, store_of
 from watchkeeper.adapters.cli.storing import given_store, store_named
 from watchkeeper.adapters.home import (
@@ -41,6 +45,7 @@ from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.failures import failure, not_writable
+from watchkeeper.adapters.verified import read_verified, verified_words
 from watchkeeper.domain.run.envelope import Undecodable, decode
 from watchkeeper.domain.run.outbox.policy import is_public
 from watchkeeper.domain.run.run import Run
@@ -50,6 +55,7 @@ from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.status.fleet import LATE_AFTER
 from watchkeeper.projections.status.limits import long_histories
+from watchkeeper.projections.status.run_screen import commands
 from watchkeeper.projections.status.screen import Fleet, fleet
 from watchkeeper.services.ledger.ledger_reader import LedgerReader, run_stream
 
@@ -105,22 +111,22 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     An unusable ledger fails the check for any reason. `verify` distinguishes 1, broken, from 2,
     cannot tell.
     """
-    checks: list[tuple[str, bool, str]] = []
-    git = shutil.which("git")
-    checks.append(("git", git is not None, git or "not found: install git"))
     place = open_home(home)
+    checks: list[tuple[str, bool, str]] = [("versions", True, _versions())]
+    git = shutil.which("git")
+    checks.append(("git", git is not None, git or "not found"))
     usage = shutil.disk_usage(place.path)
     free = usage.free / (usage.used + usage.free)  # Free space as `df` counts it.
     checks.append(("disk", free > DISK_FREE_MIN, f"{free:.0%} free at {place.path}"))
     private = not readable_by_others(place.path)
-    hint = "only this user" if private else f"other users can read it: chmod -R go= {place.path}"
+    hint = "only this user" if private else "other users can read it"
     checks.append(("private", private, hint))
     people = read_principals(place.principals)
     humans = [name for name, found in people.items() if found.kind == "human"]
-    hint = ", ".join(humans) or (
-        "no human is listed, so nobody can approve: watchkeeper init --human NAME"
-    )
+    hint = ", ".join(humans) or "no human is listed, so nobody can approve"
     checks.append(("humans", bool(humans), hint))
+    places: list[tuple[str, bool, str, str]] = []
+    checks.append(_verified_check(place.path))
     chosen = store_of(place)
     where = name_of_ledger(place)
     wrong = "" if chosen else _ledger_problem(place.ledger)
@@ -139,6 +145,8 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
                 held = why_locked(session.ledger.store)
                 checks.append(("ledger", not held, held or f"{where}, {runs}"))
                 checks += _watch_checks(session)
+                seen = fleet(session.ledger.store.status_rows(), clock.now())
+                places += reach_checks(seen.runs, place.path)
             if record:
                 recorded = load("cli.watching", "record_stale")(home, principal)
                 checks.append(("recorded", True, recorded))
@@ -146,15 +154,65 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
             # Any error that makes the ledger unusable is a problem of the home. `verify` finds
             # out whether bytes are wrong, and which.
             checks.append(("ledger", False, str(error)))
-    well = all(ok for _, ok, _ in checks)
+    found_checks = [(*check, _next(check, place.path)) for check in checks] + places
+    failed = [check for check in found_checks if not check[1]]
     document = {
-        "well": well,
-        "checks": [{"check": name, "ok": ok, "says": says} for name, ok, says in checks],
+        "well": not failed,
+        "checks": [
+            {"check": name, "ok": ok, "says": says, "do": "" if ok else do}
+            for name, ok, says, do in found_checks
+        ],
     }
-    lines = [f" {'ok  ' if ok else 'FAIL'} {name:<10} {says}" for name, ok, says in checks]
-    say(as_json, document, "\n".join(lines))
-    if not well:
+    say(as_json, document, render_checks(found_checks))
+    if failed:
         leave_quietly(1)
+
+
+_NEXT = {
+    "git": "apt-get install git",
+    "disk": "du -xh --max-depth=2 {home} | sort -h | tail",
+    "private": "chmod -R go= {home}",
+    "humans": f"watchkeeper init --human {getpass.getuser()}",
+    "ledger": "watchkeeper verify",
+    "verified": "watchkeeper verify",
+    "watch": "watchkeeper watch",
+    "monitor": "watchkeeper watch",
+    "effects": "watchkeeper status",
+    "publish": "watchkeeper status",
+    "views": "watchkeeper ledger projections",
+    "length": "watchkeeper status --all",
+    "signals": "watchkeeper signals unbound",
+}
+"""The next command after each failure."""
+
+
+def _next(check: tuple[str, bool, str], home: Path) -> str:
+    name, _, says = check
+    # Not every ledger that cannot be used is damaged. Its message says what to do.
+    look = name == "ledger" and "watchkeeper verify" not in says
+    command = "ls -l {home}" if look else _NEXT.get(name, "watchkeeper verify")
+    return command.format(home=home)
+
+
+def render_checks(checks: Sequence[tuple[str, bool, str, str]]) -> str:
+    """Render the failures with their commands, then everything that is well."""
+    failed = [check for check in checks if not check[1]]
+    many = count(len(checks), "check")
+    lines = [f"{len(failed)} of {many} failed" if failed else f"{many}, all well"]
+    lines += ["", "NEEDS YOU"] if failed else [""]
+    for name, _, says, do in failed:
+        lines += [f" FAIL {name:<10} {says}", *(f"      -> {one}" for one in commands([do]))]
+    lines += ["", "DETAILS"] if failed else []
+    return "\n".join([*lines, *(f" ok   {name:<10} {says}" for name, ok, says, _ in checks if ok)])
+
+
+def _versions() -> str:
+    """Return the versions of what runs here, and of the clients that are installed."""
+    parts = [f"Python {platform.python_version()}", f"SQLite {sqlite3.sqlite_version}"]
+    for name in ("watchkeeper", "ray", "wandb", "gcsfs"):
+        with suppress(PackageNotFoundError):
+            parts.append(f"{name} {version(name)}")
+    return ", ".join(parts)
 
 
 def _made_ledger(home: Home) -> tuple[Home, str]:
@@ -193,7 +251,8 @@ def _watch_checks(session: ReadSession) -> list[tuple[str, bool, str]]:
     seen = fleet(session.ledger.store.status_rows(), clock.now())
     live = [view.run for view in seen.runs if view.row is not None and view.row["due"]]
     watched = is_watched(session.home)
-    text = "a watch runs" if watched else "no watch runs: watchkeeper watch"
+    text = "a watch runs" if watched else "no watch runs"
+    text += f", and nobody watches {', '.join(live)}" if live and not watched else ""
     stale = [view.run for view in seen.runs if view.monitor_stale]
     late = [f"{run}: {why}" for run, why in seen.late]
     late += _not_tried(session, seen) if watched else []
@@ -207,6 +266,11 @@ def _watch_checks(session: ReadSession) -> list[tuple[str, bool, str]]:
         *_view_checks(session),
         *(("length", not hard, says) for hard, says in long_histories(seen.runs)),
     ]
+
+
+def _verified_check(home: Path) -> tuple[str, bool, str]:
+    found = read_verified(home)
+    return "verified", found is None or not found.is_broken, verified_words(found, clock.now())
 
 
 def _not_tried(session: ReadSession, seen: Fleet) -> list[str]:

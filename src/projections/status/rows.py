@@ -149,6 +149,8 @@ class RunRow(TypedDict):
         failed: How the newest instance ended, while nothing runs since; absent otherwise.
         ended_by: Who asked for its end or ended it, and why in their words; absent for nobody.
         links: Addresses for people by name: issue, job page, logbook.
+        places: What an open run's contract names, each as kind and address: `ray`, `git`, `wandb`,
+            `store`, or `variable` with its name.
         keeper: The monitor's own errors; absent while it judged nothing.
         resume: What is unproven of a live instance's resume, or that it could not be compared;
             absent if nothing is open.
@@ -213,6 +215,7 @@ class RunRow(TypedDict):
     failed: NotRequired[str]
     ended_by: NotRequired[str]
     links: NotRequired[dict[str, str]]
+    places: NotRequired[list[list[str]]]
     keeper: NotRequired[MonitorAccuracyRow]
     resume: NotRequired[str]
 

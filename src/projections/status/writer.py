@@ -36,6 +36,7 @@ from watchkeeper.domain.run.watch import LastCheck
 from watchkeeper.domain.values.basic import Reading, SourceState, is_buffered
 from watchkeeper.domain.values.check import render_progress
 from watchkeeper.domain.values.contract.contract import (
+    Contract,
     cadence_of,
     logbook_path_of,
     logbook_remote_of,
@@ -177,6 +178,8 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         row["failed"] = cut(failed, _TEXT_MAX)
     if links := _links(run):
         row["links"] = links
+    if run.contract is not None and over is None and not isinstance(run.phase, Sealed):
+        row["places"] = _places(run.contract)
     if isinstance(run.phase, Stopped | Abandoned) or _stopping(run):
         row["ended_by"] = cut(run.operator.stop_reason, _TEXT_MAX)
     return with_operator(row, run)
@@ -200,6 +203,20 @@ def _failed(run: Run) -> str:
     where = f" at ~{failure.step}" if failure.step is not None else ""
     evidence = f"; {failure.evidence[0]}" if failure.evidence else ""
     return f"{failure.instance} ended{where}: {failure.cause}{evidence}"
+
+
+def _places(contract: Contract) -> list[list[str]]:
+    """Return what `doctor` tries to reach for an open run."""
+    tracker, orchestrator = contract.tracker, contract.orchestrator
+    online = tracker.kind == "wandb" and tracker.mode == "online"
+    remotes = dict.fromkeys((contract.code.remote, logbook_remote_of(contract)))
+    return [
+        *([["ray", orchestrator.address]] if orchestrator.kind == "ray" else []),
+        *(["git", remote] for remote in remotes),
+        *([["wandb", tracker.base_url or "https://api.wandb.ai"]] if online else []),
+        ["store", contract.output_root],
+        *(["variable", name] for name in contract.env_from),
+    ]
 
 
 def _links(run: Run) -> dict[str, str]:

@@ -173,6 +173,7 @@ _LATER = (
     "failed",
     "ended_by",
     "links",
+    "places",
 )
 """Keys of rows that an earlier release did not write."""
 
