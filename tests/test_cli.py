@@ -705,13 +705,13 @@ def test_no_secret_of_an_outside_answer_reaches_the_watch_log(cli: Cli, home: Pa
 def test_a_launch_that_the_orchestrator_refuses_says_why_and_is_no_success(
     cli: Cli, site: Site, tmp_path: Path
 ) -> None:
-    wrong = tiny_contract(site, "nowhere").model_copy(update={"working_dir": "/no/such/folder"})
+    wrong = tiny_contract(site, "nowhere").model_copy(update={"command": ("/no/such/program",)})
     path = written(tmp_path, wrong)
     plan = cli("launch", path, "--json").json["plan"]
     assert cli("approve", "nowhere", "--plan", plan).code == 0
     refused = cli("launch", path)
     assert refused.code == 3
-    assert "/no/such/folder" in refused.out
+    assert "/no/such/program" in refused.out
     assert "NOT LAUNCHED" in refused.out
 
 

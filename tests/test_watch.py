@@ -352,7 +352,7 @@ def test_a_logbook_that_somebody_edited_is_never_overwritten(
     clone = tmp_path / "person"
     git(tmp_path, "clone", "--quiet", str(site.remote), str(clone))
     book = clone / ".agents/logbooks/edited.md"
-    book.write_text(book.read_text().replace("nothing launched", "everything launched"))
+    book.write_text(book.read_text().replace("# ", "# everything launched: ", 1))
     git(clone, "-c", "user.name=p", "-c", "user.email=p@x", "commit", "--quiet", "-am", "edit")
     git(clone, "push", "--quiet", "origin", "HEAD:main")
     watch_until(session, lambda _: "logbook" in session.ledger.effects("edited").failing)
