@@ -79,7 +79,9 @@ freezegun.configure(
 )  # fmt: skip
 
 # How long an example takes says how busy the machine is. A test that means it says `deadline`.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "busy", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("busy")
 
 

@@ -102,6 +102,7 @@ def doctor(home: Path) -> tuple[int, dict[str, Any]]:
 
 
 @ON_BOTH
+@pytest.mark.servers
 def test_a_job_that_was_submitted_as_the_ledger_was_locked_is_not_submitted_again(
     session: Session, site: Site, caplog: pytest.LogCaptureFixture, chosen_store: str
 ) -> None:

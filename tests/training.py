@@ -1,7 +1,10 @@
 """A training job of a few seconds for tests of the watch: real processes, real files."""
 
+import functools
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -78,10 +81,22 @@ class Site:
 
 def make_site(folder: Path) -> Site:
     """Make a git remote with a commit, and the training script."""
-    code = push_code(folder / "site")
+    template, sha = _template()
+    shutil.copytree(Path(template.name), folder / "site", dirs_exist_ok=True, symlinks=True)
     script = folder / "tiny_train.py"
     script.write_text(SCRIPT)
-    return Site(folder, code.remote, code.sha, script)
+    site = Site(folder, folder / "site" / "remote.git", sha, script)
+    git(site.checkout, "remote", "set-url", "origin", str(site.remote))
+    # The copies have other times than git noted.
+    git(site.checkout, "update-index", "--refresh", "-q")
+    return site
+
+
+@functools.cache
+def _template() -> "tuple[tempfile.TemporaryDirectory[str], str]":
+    """A git remote and a checkout that every site is a copy of, and their commit."""
+    folder = tempfile.TemporaryDirectory(prefix="watchkeeper-site-")
+    return folder, push_code(Path(folder.name)).sha
 
 
 def tiny_contract(

@@ -155,12 +155,12 @@ def test_another_live_run_under_the_same_name_is_reported(trained: tuple[str, st
     ("mode", "says"),
     [
         ("401", "refuses WANDB_API_KEY (401)"),
-        ("403", "may not read this run (403)"),
-        ("404", "does not know this address (404)"),
-        ("503", "the server answers 503: "),
+        pytest.param("403", "may not read this run (403)", marks=pytest.mark.servers),
+        pytest.param("404", "does not know this address (404)", marks=pytest.mark.servers),
+        pytest.param("503", "the server answers 503: ", marks=pytest.mark.servers),
         ("nonsense", "invalid character '<'"),
-        ("cut off", "unexpected EOF"),
-        ("refusal", "permission denied"),
+        pytest.param("cut off", "unexpected EOF", marks=pytest.mark.servers),
+        pytest.param("refusal", "permission denied", marks=pytest.mark.servers),
         ("no project", "Could not find project"),
         ("sign-in", "refuses WANDB_API_KEY (401)"),
     ],
@@ -189,6 +189,7 @@ def test_a_server_that_is_slow_costs_no_more_than_the_limit_and_nothing_is_left_
     assert backoff.wait_until(lambda: not names_with(key), timedelta(seconds=20)), names_with(key)
 
 
+@pytest.mark.servers
 def test_a_request_that_is_slow_is_given_up_before_the_whole_reading(hostile: Hostile) -> None:
     hostile.mode = "slow"
     reader = tracker(hostile.url, request_limit=timedelta(seconds=2))
@@ -215,6 +216,7 @@ def test_after_a_rate_limit_the_server_is_left_alone_for_a_while(hostile: Hostil
     assert len(hostile.asked) == asked
 
 
+@pytest.mark.servers
 def test_a_run_that_is_listed_and_not_shown_is_not_missing(hostile: Hostile) -> None:
     hostile.mode = "no run"
     assert tracker(hostile.url).read() is None
@@ -222,6 +224,7 @@ def test_a_run_that_is_listed_and_not_shown_is_not_missing(hostile: Hostile) -> 
     assert why(tracker(hostile.url)) == "the server lists the run but does not show it"
 
 
+@pytest.mark.servers
 def test_a_server_that_works_again_is_read_again(hostile: Hostile) -> None:
     reader = tracker(hostile.url)
     hostile.run["summaryMetrics"] = "{nonsense"
@@ -247,6 +250,7 @@ def test_half_an_answer_is_no_answer(hostile: Hostile) -> None:
         ({"summaryMetrics": "[1]"}, ""),
     ],
 )
+@pytest.mark.servers
 def test_nonsense_within_the_answer_is_never_a_crash(
     hostile: Hostile, changes: dict[str, Any], says: str
 ) -> None:
@@ -271,6 +275,7 @@ def test_without_a_key_nothing_is_asked(hostile: Hostile, monkeypatch: pytest.Mo
     assert hostile.asked == []
 
 
+@pytest.mark.servers
 def test_a_key_that_the_client_refuses_is_not_shown(
     hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +284,7 @@ def test_a_key_that_the_client_refuses_is_not_shown(
     assert short not in why(tracker(hostile.url))
 
 
+@pytest.mark.servers
 def test_a_folder_called_wandb_where_the_watch_runs_does_not_matter(
     hostile: Hostile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
