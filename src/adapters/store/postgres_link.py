@@ -1,16 +1,18 @@
 """The few PostgreSQL connections of one process: checked, and cut when they hang."""
 
 import logging
+import math
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Condition, local
+from threading import local
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from watchkeeper.adapters.store.postgres_address import Address
 from watchkeeper.adapters.store.postgres_failures import (
@@ -26,7 +28,13 @@ from watchkeeper.ports.event_store import StoreFailure, StoreUnavailable
 
 _Read = TypeVar("_Read")
 
+_LOOK_S = 0.1
+"""How long to wait for the pool before asking why it has no connection."""
+
 _LOG = logging.getLogger(__name__)
+
+# Its warnings repeat the errors that callers get.
+logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,10 @@ LIMITS = Limits()
 
 
 class Links:
-    """A small pool. Any thread may call any method; close it when done.
+    """The connections of a process to one ledger. Any thread may call any method.
+
+    `psycopg_pool` keeps and lends them. Its connections are checked by the first query: a lost one
+    is reported as such, and the caller tries again on the next one. Close it when done.
 
     Args:
         address: Where the ledger is.
@@ -72,17 +83,25 @@ class Links:
         self._alone = alone
         self.marks: Marks = marks_of(address.schema)
         self._address = address
-        self._ready = Condition()
-        self._idle: list[Connection] = []
-        self._used = 0
-        self._closed = False
+        self._pool = ConnectionPool[Connection](
+            kwargs=self._arguments(),
+            configure=self._configure,
+            # One stays open as long as the ledger is: its lock shows a restore that it is in use.
+            min_size=1,
+            max_size=limits.connections,
+            max_lifetime=math.inf,
+            # Whoever waits asks again, so a failed attempt needs no repetition in the background.
+            reconnect_timeout=0,
+            num_workers=1,
+            open=False,
+        )
         self._away = False
         self._guard = Guard()
         self._mine = local()
         self.where = f"PostgreSQL {address.shown}"
 
     def prepare(self, *, create: bool) -> None:
-        """Connect once, and bring the ledger to this code's schema.
+        """Connect once, bring the ledger to this code's schema, and open the pool.
 
         Args:
             create: Create a missing ledger.
@@ -90,17 +109,12 @@ class Links:
         Raises:
             StoreFailure: It cannot be reached or used; the message says what to do.
         """
-        connection = self.connect()
         try:
-            with self._guarded(connection):
+            with closing(self.connect()) as connection, self._guarded(connection):
                 prepare(connection, self._address.schema, self.where, create=create)
+                self._pool.open(wait=True, timeout=self.limits.connect.total_seconds())
         except psycopg.Error as error:
-            connection.close()
             raise self.failure(error, "open") from error
-        except BaseException:
-            connection.close()
-            raise
-        self.give_back(connection, counted=False)
 
     def connect(self) -> Connection:
         """Open a connection that the caller owns, in autocommit mode.
@@ -108,38 +122,41 @@ class Links:
         Raises:
             StoreFailure: It could not be opened.
         """
-        seconds = max(2, int(self.limits.connect.total_seconds()))
-        # The kernel ends a connection whose other side has vanished silently.
-        idle_s = max(1, int(self.limits.answer.total_seconds() / 4))
         try:
-            given = conninfo_to_dict(self._address.url)
-            settings: dict[str, Any] = {
-                "application_name": "watchkeeper",
-                "connect_timeout": seconds,
-                "keepalives": 1,
-                "keepalives_idle": idle_s,
-                "keepalives_interval": idle_s,
-                "keepalives_count": 3,
-                "tcp_user_timeout": int(self.limits.answer.total_seconds() * 1000),
-                **given,
-            }
-            connection = psycopg.connect(**settings, autocommit=True)
+            connection = psycopg.connect(**self._arguments())
         except psycopg.Error as error:
             raise self.failure(error, "connect") from error
         try:
-            with self._guard.watching(connection, self.limits.answer):
-                connection.execute(self._settings())
-                if not self._alone:
-                    # As long as the connection lasts; a restore does not wait, but refuses.
-                    connection.execute(
-                        sql.SQL("SELECT pg_advisory_lock_shared({})").format(
-                            sql.Literal(self.marks.use_lock)
-                        )
-                    )
+            self._configure(connection)
         except psycopg.Error as error:
             connection.close()
             raise self.failure(error, "connect") from error
         return connection
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return what a connection is opened with."""
+        # The kernel ends a connection whose other side has vanished silently.
+        idle_s = max(1, int(self.limits.answer.total_seconds() / 4))
+        return {
+            "application_name": "watchkeeper",
+            "connect_timeout": max(2, int(self.limits.connect.total_seconds())),
+            "keepalives": 1,
+            "keepalives_idle": idle_s,
+            "keepalives_interval": idle_s,
+            "keepalives_count": 3,
+            "tcp_user_timeout": int(self.limits.answer.total_seconds() * 1000),
+            **conninfo_to_dict(self._address.url),
+            "autocommit": True,
+        }
+
+    def _configure(self, connection: Connection) -> None:
+        """Set what holds as long as a connection lasts."""
+        with self._guard.watching(connection, self.limits.answer):
+            connection.execute(self._settings())
+            if not self._alone:
+                # As long as the connection lasts; a restore does not wait, but refuses.
+                lock = sql.Literal(self.marks.use_lock)
+                connection.execute(sql.SQL("SELECT pg_advisory_lock_shared({})").format(lock))
 
     def failure(
         self, error: psycopg.Error, doing: str, outcome: str = NOTHING_STORED
@@ -168,7 +185,7 @@ class Links:
                 yield connection
             self._away = False
         finally:
-            self.give_back(connection)
+            self._pool.putconn(connection)
 
     @contextmanager
     def holding(self, lock: int) -> Generator[None, None, None]:
@@ -240,57 +257,36 @@ class Links:
         Raises:
             StoreFailure: It is.
         """
-        if self._closed:
+        if self._pool.closed:
             raise StoreFailure(f"{self.where}: it is closed. {NOTHING_STORED} Open it again.")
 
     def close(self) -> None:
         """Close every connection; those in use are closed as they come back."""
-        with self._ready:
-            self._closed = True
-            while self._idle:
-                self._idle.pop().close()
-            self._ready.notify_all()
+        self._pool.close()
         self._guard.close()
 
     def _borrow(self) -> Connection:
-        with self._ready:
-            self.refuse_if_closed()
-            limit_s = self.limits.answer.total_seconds()
-            free = self._ready.wait_for(
-                lambda: self._closed or self._used < self.limits.connections, limit_s
-            )
-            self.refuse_if_closed()
-            if not free:
-                raise StoreFailure(
-                    f"{self.where}: all {self.limits.connections} connections of this process were "
-                    f"busy for {limit_s:.0f} s. {NOTHING_STORED} Look at the server's load."
-                )
-            self._used += 1
-            # The newest first, so that unneeded connections grow old and are dropped first.
-            while self._idle:
-                found = self._idle.pop()
-                if not found.closed:
-                    return found
-        try:
-            return self.connect()
-        except StoreFailure as error:
-            self.give_back(None)
-            raise Unreached(str(error)) from error
-        except BaseException:
-            self.give_back(None)
-            raise
+        deadline = Deadline.after(self.limits.answer)
+        while not deadline.expired():
+            try:
+                return self._pool.getconn(timeout=_LOOK_S)
+            except PoolClosed:
+                self.refuse_if_closed()
+            except PoolTimeout:
+                if self._pool.get_stats()["pool_size"] < self.limits.connections:
+                    self._try_to_connect()
+        raise StoreFailure(
+            f"{self.where}: all {self.limits.connections} connections of this process were "
+            f"busy for {self.limits.answer.total_seconds():.0f} s. {NOTHING_STORED} Look at the "
+            "server's load."
+        )
 
-    def give_back(self, connection: Connection | None, *, counted: bool = True) -> None:
-        """Return a connection to the pool; it is closed unless it is ready for reuse."""
-        with self._ready:
-            self._used -= counted
-            if connection is not None:
-                idle = psycopg.pq.TransactionStatus.IDLE
-                if self._closed or connection.info.transaction_status != idle:
-                    connection.close()
-                else:
-                    self._idle.append(connection)
-            self._ready.notify()
+    def _try_to_connect(self) -> None:
+        """Raise the reason for a missing connection, which the pool does not give."""
+        try:
+            self.connect().close()
+        except StoreFailure as error:
+            raise Unreached(str(error)) from error
 
     @contextmanager
     def cut_when_late(self, connection: Connection) -> Generator[Connection, None, None]:
