@@ -270,7 +270,8 @@ def _watch_checks(session: ReadSession) -> list[tuple[str, bool, str]]:
 
 def _verified_check(home: Path) -> tuple[str, bool, str]:
     found = read_verified(home)
-    return "verified", found is None or not found.is_broken, verified_words(found, clock.now())
+    says = verified_words(found, clock.now()).removesuffix(": watchkeeper verify")
+    return "verified", found is None or not found.is_broken, says
 
 
 def _not_tried(session: ReadSession, seen: Fleet) -> list[str]:
