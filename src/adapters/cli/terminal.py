@@ -6,10 +6,10 @@ from rich.text import Text
 _STYLES = (
     (r"(?m)^[A-Z]{4,}( YOU)?( ENDED)?(?=  | *$)", "bold"),
     (r"(?m)^NEEDS YOU$", "bold red"),
-    (r"(?m)^ (?! )[a-z][a-zA-Z ]{0,10}(?=  )", "bold"),
+    (r"(?m)^ [A-Za-z]+(?:,? [A-Za-z]+){0,2}(?=  )", "bold"),
     (r"(?m)(?<=-> )watchkeeper .*?(?=  # |$)", "bold cyan"),
     (r"(?m)  # .*$", "dim"),
-    (r"(?m)^ FAIL\b|\b(BROKEN|REJECTED|INCOMPLETE|GONE)\b", "bold red"),
+    (r"(?m)^ (FAIL|BLOCK)\b|\b(BROKEN|REJECTED|INCOMPLETE|GONE)\b", "bold red"),
     (r"(?m)^ ok\b", "green"),
     (r"\bmonitor stale\b|\bnot watched\b|\bnobody watches it\b|\balert\b", "red"),
     (r"https?://[^\s,;)]+", "underline"),
