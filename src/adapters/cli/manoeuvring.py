@@ -6,12 +6,20 @@ from pathlib import Path
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import act_if_alone, handle, not_refused, open_session, who
+from watchkeeper.adapters.cli.common import (
+    act_if_alone,
+    handle,
+    not_refused,
+    open_session,
+    refusal,
+    who,
+)
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.cli.options import actor_option, home_option, say
 from watchkeeper.adapters.cli.reader import known_run
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.domain.rules.operator.commands import RequestRelaunch
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.ends import DecisionMade
 from watchkeeper.domain.run.operator import RollbackPlanned
 from watchkeeper.domain.run.phases import Superseded
@@ -152,9 +160,7 @@ def supersede(
         actor = who(session.home, principal)
         again = isinstance(known.phase, Superseded)
         if not again and not is_free_for(session.services, promised.run):
-            raise Leave(
-                f"{promised.run}: a run with this name already exists: choose another name", 3
-            )
+            raise refusal(Refused(Refusal.RUN_EXISTS, promised.run), promised.run)
         not_refused(supersede_run(session.services, known, promised, actor, reason))
         says = act_if_alone(session, run)
         act_if_alone(session, promised.run)
