@@ -22,18 +22,13 @@ _HOST = re.compile(
     r"\b(?:ip|node_ip|node_ip_address|host|hostname|node|node_name|worker|instance)\s*[=:]\s*"
     r"['\"]?(?P<named>[A-Za-z0-9](?:[\w.-]{0,100}\w)?)"
     r"|\bon (?:node|host|worker|TPU VM) ['\"]?(?P<said>[A-Za-z0-9](?:[\w.-]{0,100}\w)?)"
-    r"|\b(?P<bare>(?:t1v-n-|ray-|tpu-|gke-)[\w-]*\w)",
+    r"|\b(?P<bare>(?:t1v-n-|ray-|tpu-|gke-)[\w-]*\w)"
 )
 _NUMBER = re.compile(r"^\d+$")
 _ADDRESS = re.compile(r"^\d{1,3}(?:\.\d{1,3}){3}$")
 _PATH = re.compile(r"['\"](?P<quoted>/[^'\"]{0,250})['\"]|(?:^|[\s:(])(?P<bare>/[\w.@/-]{1,250})")
 _FAILED = frozenset(
-    {
-        AttemptState.FAILED,
-        AttemptState.WORKER_FAILED,
-        AttemptState.KILLED,
-        AttemptState.PREEMPTED,
-    }
+    {AttemptState.FAILED, AttemptState.WORKER_FAILED, AttemptState.KILLED, AttemptState.PREEMPTED}
 )
 _FREE_SHARE_MIN = 0.10
 """Free share below which a disk counts as full, as in the alert of H15."""

@@ -27,8 +27,7 @@ _GRAD_NORM = re.compile(
     r"\bgrad(?:ient)?[ _]?norm['\"]?\s*[:=]\s*['\"]?(?P<value>" + NUMBER + r")", re.IGNORECASE
 )
 _NO_NUMBER = re.compile(
-    r"(?<![\w./-])(?:train(?:ing)?[ _/.-])?loss['\"]?\s*[:=]\s*['\"]?[-+]?nan\b",
-    re.IGNORECASE,
+    r"(?<![\w./-])(?:train(?:ing)?[ _/.-])?loss['\"]?\s*[:=]\s*['\"]?[-+]?nan\b", re.IGNORECASE
 )
 """A NaN or infinite loss in a line that shows no other progress, such as `train_loss: NaN`."""
 

@@ -44,12 +44,7 @@ BURST = timedelta(minutes=10)
 is the cause."""
 
 _FAILED = frozenset(
-    {
-        AttemptState.FAILED,
-        AttemptState.KILLED,
-        AttemptState.PREEMPTED,
-        AttemptState.WORKER_FAILED,
-    }
+    {AttemptState.FAILED, AttemptState.KILLED, AttemptState.PREEMPTED, AttemptState.WORKER_FAILED}
 )
 _UNMET = re.compile(
     r"\b(?:Unsatisfied autoscaler demand|No workers match constraints)\b[^\n;]*", re.IGNORECASE

@@ -111,9 +111,7 @@ def _tracebacks(lines: Iterable[str]) -> Iterator[tuple[str, str, list[Frame]]]:
             name = place["name"] or ""
             frames = [] if frames is None else frames  # A syntax error has no header.
             frame = Frame(
-                file=place["file"],
-                line=int(place["line"]),
-                name="" if name == "<module>" else name,
+                file=place["file"], line=int(place["line"]), name="" if name == "<module>" else name
             )
             frames.append(frame)
             continue

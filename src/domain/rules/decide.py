@@ -75,12 +75,7 @@ from watchkeeper.domain.rules.seal.seal import missing_for_seal, permission_to_s
 from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
-from watchkeeper.domain.rules.table import (
-    JudgementCommand,
-    OperatorCommand,
-    RunCommand,
-    refusal_of,
-)
+from watchkeeper.domain.rules.table import JudgementCommand, OperatorCommand, RunCommand, refusal_of
 from watchkeeper.domain.rules.watch.check import LEASE_SLACK, summarise
 from watchkeeper.domain.rules.watch.commands import (
     DeclineWatch,

@@ -9,9 +9,7 @@ from pydantic import AwareDatetime, Field, PositiveInt
 
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.monitor_accuracy import MonitorAccuracy
-from watchkeeper.domain.values.basic import (
-    Value,
-)
+from watchkeeper.domain.values.basic import Value
 from watchkeeper.domain.values.check import Check, Progress
 from watchkeeper.domain.values.earlier import LossAt, PastCheck
 from watchkeeper.domain.values.history_limits import Limit

@@ -53,9 +53,7 @@ _SET = object.__setattr__
 
 
 @cache
-def _fields(
-    cls: type[DataclassInstance],
-) -> tuple[dict[str, None], Callable[[object], Any] | None]:
+def _fields(cls: type[DataclassInstance]) -> tuple[dict[str, None], Callable[[object], Any] | None]:
     """Return the names of a state's fields, and a getter of all values if it has slots."""
     names = dict.fromkeys(field.name for field in fields(cls))
     if "__slots__" not in vars(cls):

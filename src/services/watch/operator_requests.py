@@ -51,8 +51,7 @@ def adopt(
     found = found.model_copy(update={"env": None if found.env is None else compared, "lost": lost})
     source = contract.initialize_from.rstrip("/")
     known = Known(
-        root_held_by=root_holder(services, contract),
-        lineage=lineage_of(services.ledger, source),
+        root_held_by=root_holder(services, contract), lineage=lineage_of(services.ledger, source)
     )
     facts = read_gate_facts(
         services.outside, contract, source, known, services.ledger.scrubber, adopts=True

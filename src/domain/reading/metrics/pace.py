@@ -70,11 +70,7 @@ BASELINE_FALL = 0.002
 
 
 def pace_of(
-    series: Series,
-    limits: Limits,
-    seen: Observation,
-    contract: Contract,
-    past: Earlier,
+    series: Series, limits: Limits, seen: Observation, contract: Contract, past: Earlier
 ) -> Pace | None:
     """Return the training pace by cadence, with its baseline; `None` without a source.
 

@@ -89,10 +89,7 @@ def series_of_checks(
 
 
 def _paces(
-    past: Earlier,
-    earlier: Sequence[PastCheck],
-    seen: Observation,
-    progress: Progress | None,
+    past: Earlier, earlier: Sequence[PastCheck], seen: Observation, progress: Progress | None
 ) -> list[tuple[float, float]]:
     """Return times and steps per second between checks, of this and earlier stretches.
 

@@ -15,11 +15,7 @@ from watchkeeper.domain.values.check import Check
 from watchkeeper.domain.values.exits import describe_end
 
 INFRASTRUCTURE_ENDS = frozenset(
-    {
-        "JOB_SUPERVISOR_ACTOR_DIED",
-        "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
-        "LOCAL_SUPERVISOR_DIED",
-    }
+    {"JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE", "LOCAL_SUPERVISOR_DIED"}
 )
 """Error types of an end that also ended the job's supervisor.
 

@@ -35,7 +35,7 @@ _LEVEL = re.compile(
     r"(?!\s*[:=]? *\d)"
     r"|^\s*(?:\([^)]*\) ?)?[EF]\d{4} \d\d:\d\d:\d\d\S* +\d+ \S+:\d+\]"
     r"|\b(?:level|lvl|severity)=\"?(?:error|fatal|critical|panic)\b"
-    r"|\"(?:level|levelname|severity)\": ?\"(?:error|fatal|critical)\"(?!.*\"level\": ?\"info)",
+    r"|\"(?:level|levelname|severity)\": ?\"(?:error|fatal|critical)\"(?!.*\"level\": ?\"info)"
 )
 """A level as loguru, logging, glog and absl, logfmt and JSON loggers write it."""
 

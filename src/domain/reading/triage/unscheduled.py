@@ -38,7 +38,7 @@ _BLOCKED = re.compile(
 _CLUSTER = re.compile(
     r"OwnerDiedError|node (?:died|is dead|death)|dead node|[Nn]ode.{0,40}marked (?:as )?dead"
     r"|(?:cannot be|could not be|not) scheduled|[Ii]nsufficient resources|[Uu]nsatisfied resource"
-    r"|pending resource (?:demand|request)",
+    r"|pending resource (?:demand|request)"
 )
 _CLUSTER_LABELS = frozenset(
     {"node_failure", "capacity_wedge", "controller_failure", "tpu_bad_node", "preemption"}

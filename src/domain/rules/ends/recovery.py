@@ -269,10 +269,7 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
             "resume_path": chosen.path,
             "resume_step": chosen.step,
             "recoverable": recoverable.get(case.outlook, "a human decided"),
-            "refused": (
-                *refused_checkpoints(case.check, chosen.step),
-                *bad_checkpoints(case.run),
-            ),
+            "refused": (*refused_checkpoints(case.check, chosen.step), *bad_checkpoints(case.run)),
             "proves": f"progress past {place_of(failure)} rules a deterministic failure there out",
             "hypotheses": cause_of(failure.cause).hypotheses,
         }
@@ -362,25 +359,13 @@ TABLE: tuple[RecoveryRow, ...] = (
     RecoveryRow((R14,), _r14_planned),
     RecoveryRow((R14,), r14_stopped),
     RecoveryRow((R14,), r14_by_its_words),
-    RecoveryRow(
-        (
-            R13,
-            R2,
-        ),
-        _r13,
-    ),
+    RecoveryRow((R13, R2), _r13),
     RecoveryRow((R19,), _r19_owner),
     RecoveryRow((R9,), _r9),
     RecoveryRow((R8,), r8),
     RecoveryRow((R12,), r12),
     RecoveryRow((R5,), r5),
-    RecoveryRow(
-        (
-            R6,
-            R12,
-        ),
-        r6,
-    ),
+    RecoveryRow((R6, R12), r6),
     RecoveryRow((R16,), r16),
     RecoveryRow((R7,), r7),
     RecoveryRow((R19,), r19_outlook),

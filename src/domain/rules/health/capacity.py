@@ -281,13 +281,7 @@ H6 = Rule(
     source=f"{WRONG}: Capacity or scheduling wedge",
     severity=Severity.NOTIFY,
     limits=(Limit("watch", "pending_notify", timedelta.max),),
-    alterations=(
-        _begun,
-        _brought_up,
-        _no_shortage,
-        _all_granted,
-        _agreed_hardware,
-    ),
+    alterations=(_begun, _brought_up, _no_shortage, _all_granted, _agreed_hardware),
 )
 
 

@@ -287,8 +287,5 @@ H5 = Rule(
     source=f"{WRONG}: Checkpoint not advancing",
     severity=Severity.ALERT,
     limits=(Limit("live", "checkpoint_slack", NEVER),),
-    alterations=(
-        _written,
-        _newer_checkpoint,
-    ),
+    alterations=(_written, _newer_checkpoint),
 )

@@ -201,8 +201,5 @@ H2 = Rule(
     source=f"{HERO}, What Can Go Wrong: Tracker identity drift",
     severity=Severity.ALERT,
     limits=(Limit("detect", "tracker_checks", MANY),),
-    alterations=(
-        _agreed_identity,
-        _fitting,
-    ),
+    alterations=(_agreed_identity, _fitting),
 )

@@ -254,10 +254,7 @@ H3 = Rule(
     ),
     severity=Severity.ALERT,
     keeps_stacks=True,
-    alterations=(
-        _moved,
-        _explained,
-    ),
+    alterations=(_moved, _explained),
 )
 
 

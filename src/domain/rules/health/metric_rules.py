@@ -124,9 +124,6 @@ H9 = Rule(
     where=_WHERE,
     source=f"{HERO}, What Can Go Wrong: Resume loss mismatch",
     severity=Severity.ALERT,
-    limits=(
-        Limit("detect", "resume_overlap", NEVER),
-        Limit("detect", "resume_offset", NEVER),
-    ),
+    limits=(Limit("detect", "resume_overlap", NEVER), Limit("detect", "resume_offset", NEVER)),
     alterations=(_without_resume,),
 )

@@ -46,11 +46,7 @@ from watchkeeper.domain.rules.health.start import (
     wrong_place,
 )
 from watchkeeper.domain.rules.shared.rule import DetectorInput, Rule, in_order
-from watchkeeper.domain.run.health import (
-    FindingEvent,
-    FindingOpened,
-    FindingRaised,
-)
+from watchkeeper.domain.run.health import FindingEvent, FindingOpened, FindingRaised
 from watchkeeper.domain.run.monitor_accuracy import CLEARED_ITSELF
 from watchkeeper.domain.run.open_questions import cleared
 from watchkeeper.domain.run.queries import act_expecting

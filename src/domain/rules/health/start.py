@@ -250,10 +250,5 @@ H17 = Rule(
     where=__name__,
     source=f"{HERO}, What Can Go Wrong: Wrong checkpoint selected",
     severity=Severity.ALERT,
-    alterations=(
-        _resumed_as_decided,
-        _nothing_forbidden,
-        _all_expected,
-        _agreed_places,
-    ),
+    alterations=(_resumed_as_decided, _nothing_forbidden, _all_expected, _agreed_places),
 )

@@ -18,11 +18,7 @@ from watchkeeper.domain.rules.permits.permissions import refuse_non_human
 from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.events import RunEvent
-from watchkeeper.domain.run.launch import (
-    LaunchApproved,
-    LaunchRequested,
-    PreflightRecorded,
-)
+from watchkeeper.domain.run.launch import LaunchApproved, LaunchRequested, PreflightRecorded
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.basic import LIVE, JobState
 from watchkeeper.domain.values.contract.contract import Contract

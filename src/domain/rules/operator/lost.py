@@ -69,10 +69,7 @@ def end_lost(run: Run, command: RequestRelaunch) -> list[RunEvent] | Refused:
         *leave.events,
         RelaunchRequested(instance=name, reason=command.reason.strip(), consent=leave.consent),
         InstanceEnded(
-            instance=name,
-            job=job,
-            step=newest.step_best,
-            step_uncertainty=newest.step_uncertainty,
+            instance=name, job=job, step=newest.step_best, step_uncertainty=newest.step_uncertainty
         ),
         *(
             cleared(run, found.kind, found.rule, f"{name} was declared lost")

@@ -9,10 +9,10 @@ from enum import Enum
 from watchkeeper.domain.run.events import RunEvent
 
 ADOPTABLE = (
-    "`ray` adopts any job of its cluster that a relaunch can repeat, `local` adopts only jobs of "
-    "its own folder, and no process that was started by hand"
+    "`ray` adopts any job of its cluster that a relaunch can repeat; `local` adopts only jobs of "
+    "its own folder, and no processes started by hand"
 )
-"""Which orchestrators can adopt what."""
+"""The jobs that each kind of orchestrator can adopt."""
 
 _STATUS = "see `watchkeeper status RUN`"
 _LAUNCH = "`watchkeeper launch CONTRACT`"
@@ -24,9 +24,9 @@ _NEW_RUN = "`watchkeeper run supersede RUN NEW-CONTRACT --reason ...`"
 
 
 class Refusal(Enum):
-    """A rule that refuses a command. The value is the sentence that a person reads.
+    """A rule that refuses a command. Its value is the sentence for people.
 
-    It names the next command. Its words in capitals are filled in where they are known.
+    It names the next command. Known values replace its words in capitals.
     """
 
     RUN_EXISTS = f"This run already has a history: choose another name, or {_STATUS}."
@@ -84,7 +84,7 @@ class Refusal(Enum):
     PROPOSAL_DECLINED = f"A human declined exactly this: ask them, or say what is new, {_PROPOSE}."
     PROPOSALS_TOO_MANY = f"Too many proposals wait for a human's answer already: {_STATUS}."
     ACT_NOT_POSSIBLE = f"The run's current state does not allow this: {_STATUS}."
-    TIME_WRONG = "The time is past, or further away than this may be allowed for: name another."
+    TIME_WRONG = "The time is in the past or too far in the future: name another."
     WAIVER_FORBIDDEN = f"This is never waived: fix what it names, {_STATUS}."
     NOTHING_TO_WAIVE = (
         f"Nothing of this name is missing or blocked now: {_LAUNCH} or {_SEAL} says what is."
@@ -109,7 +109,7 @@ class Refusal(Enum):
         "A holder cannot report itself: another process runs `watchkeeper doctor --record`."
     )
     ACT_TOO_LATE = "An act is announced before it begins: choose a later --from."
-    ACT_WINDOW = "A window is longer than nothing and at most 7 days: choose another --for."
+    ACT_WINDOW = "A window must be longer than zero and at most 7 days: choose another --for."
     ACT_UNKNOWN = "No such act is announced: `watchkeeper status RUN` lists them."
     RULE_NOT_EXPECTABLE = (
         "Only findings of the detectors can be expected: name rules such as H1, H3 or H6."
@@ -153,7 +153,7 @@ class Refusal(Enum):
         "`watchkeeper run supersede RUN CONTRACT --reason ...`."
     )
     ALREADY_SUPERSEDED = f"The run was superseded and its successor continues: {_STATUS}."
-    FAILURE_UNKNOWN = "This event classifies no end: `watchkeeper events RUN` names those."
+    FAILURE_UNKNOWN = "This event does not classify a failure: `watchkeeper events RUN` lists events."
     CAUSE_UNKNOWN = "This is not a class of failure: choose a listed one."
     CAUSE_SAME = "This cause is already recorded: see `watchkeeper why RUN`."
     NOT_FIXABLE = (

@@ -15,17 +15,6 @@ from watchkeeper.domain.values.contract.detect_limits import limits_of
 from watchkeeper.domain.values.contract.lane_policy import policy_of
 from watchkeeper.domain.values.contract.live_limits import live_limits_of
 
-_LEVEL = "each check kept only how long the metric was beyond the limit of then, not its values"
-_LOSS = "each check kept only how many like steps differed by the limit of then, not the losses"
-_QUIET = "each check kept only that no step was due by the limit of then, not what had excused it"
-_TRACKER = "each check kept only what the comparison with the output gave, not what was printed"
-_LINES = "each check kept only the lines that showed a text of then, not the output"
-_LAUNCH = "it is read where something is launched or sealed, and no check reads it"
-_QUESTION = "it changes no decision, only what the DRI is asked about a wrong start"
-_DUE = "it says when a check falls due, and the checks are those that were made"
-_READ_THERE = "each check read the tracker of then"
-_WORDS = "it changes no decision, only its words"
-
 _STEPS = "detect.loss_steps, detect.sustained_steps, detect.skipped_steps"
 _LIVE = (
     "live.stall, live.stall_cadences, live.tracker_silent, live.checkpoint_slack, "
@@ -37,98 +26,77 @@ _TRACKED = "tracker.display_name, tracker.resume, tracker.entity, tracker.projec
 _KEPT = "checkpoints.permanent_every_steps, checkpoints.temporary_every, checkpoints.keep_last"
 _MACHINES = "hardware.type, hardware.count"
 
+_LEVEL = "checks keep how long the metric was beyond the recorded limit, not its values"
+_LOSS = "checks keep how many steps differed by the recorded limit, not the losses"
+_TRACKER = "checks keep the result of the comparison with the output, not the printed lines"
+_QUIET = "checks keep that no step was due by the recorded limit, not why"
+_LAUNCH = "only launches and seals use it"
+_LINES = "checks keep only lines with the recorded texts, not the output"
+_INSTANCE_ID = "each recorded plan names the tracker id of its instance"
+_WORDS = "it changes only words, no decision"
+_DUE = "it sets when checks are due, and the recorded checks are given"
+_READ_THERE = "checks read the recorded tracker"
+
 NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "detect.metrics": ("each check kept only the metrics that were recognised then", _STEPS),
-        "detect.warmup_steps": ("each check kept only whether it was past the warm-up", _STEPS),
-        "detect.loss_rise": (_LEVEL, "detect.loss_steps"),
-        "detect.loss_sigma": ("each check kept only whether the loss had shifted by it", _STEPS),
-        "detect.grad_norm_factor": (_LEVEL, "detect.sustained_steps"),
-        "detect.grad_norm_max": (_LEVEL, "detect.sustained_steps"),
-        "detect.z_loss_factor": (_LEVEL, "detect.sustained_steps"),
-        "detect.router_drop": (_LEVEL, "detect.sustained_steps"),
-        "detect.resume_overlap": (_LOSS, "detect.resume_offset"),
-        "detect.resume_warmup_steps": (_LOSS, "detect.resume_offset"),
-        "detect.resume_differs": (_LOSS, "detect.resume_offset"),
-        "detect.resume_planned": (_LOSS, "detect.resume_offset"),
-        "detect.tracker_ahead": (_TRACKER, "detect.tracker_checks"),
-        "detect.tracker_loss": (_TRACKER, "detect.tracker_checks"),
-        "live.initialising": (_QUIET, _LIVE),
-        "live.startup_watchdog": (_QUIET, _LIVE),
-        "live.compiling": (_QUIET, _LIVE),
-        "policy.temporary_retention": (_LAUNCH, _POLICY),
-        "policy.material_keys": (_LAUNCH, _POLICY),
-        "policy.immaterial_keys": (_LAUNCH, _POLICY),
-        "policy.tracker_id": ("each plan on record names the tracker id of its instance", _POLICY),
-        "policy.startup_forbidden": (_QUESTION, _POLICY),
-        "policy.lines_expected": (_LINES, _POLICY),
-        "policy.lines_forbidden": (_LINES, _POLICY),
-        "recover.bad_node": (_WORDS, "recover.trajectory, recover.harmless"),
-        "watch.holder": ("it says who watches, and no check is judged by that", _WATCH),
-        "watch.declined": ("it says that nobody watches, and each check was made", _WATCH),
-        "watch.after_submit": (_DUE, _WATCH),
-        "watch.stabilizing": (_DUE, _WATCH),
-        "tracker.kind": (_READ_THERE, _TRACKED),
-        "tracker.url": (_READ_THERE, _TRACKED),
-        "tracker.id": ("each plan on record names the tracker id of its instance", _TRACKED),
-        "tracker.mode": (_READ_THERE, _TRACKED),
-        "tracker.base_url": (_READ_THERE, _TRACKED),
-        "tracker.dir": (_READ_THERE, _TRACKED),
-        "checkpoints.root": ("each check listed the root of then", _KEPT),
-        "checkpoints.milestones": (_LAUNCH, _KEPT),
-        "hardware.topology": (_LAUNCH, _MACHINES),
-        "hardware.region": (_WORDS, _MACHINES),
+        f"{part}.{key}": (reason, others)
+        for part, keys, reason, others in (
+            ("detect", "metrics", "checks keep only the metrics that were recognised", _STEPS),
+            ("detect", "warmup_steps", "checks keep only whether the warm-up was over", _STEPS),
+            ("detect", "loss_rise", _LEVEL, "detect.loss_steps"),
+            ("detect", "loss_sigma", "checks keep only whether the loss had shifted", _STEPS),
+            ("detect", "grad_norm_factor grad_norm_max", _LEVEL, "detect.sustained_steps"),
+            ("detect", "z_loss_factor router_drop", _LEVEL, "detect.sustained_steps"),
+            ("detect", "resume_overlap resume_warmup_steps", _LOSS, "detect.resume_offset"),
+            ("detect", "resume_differs resume_planned", _LOSS, "detect.resume_offset"),
+            ("detect", "tracker_ahead tracker_loss", _TRACKER, "detect.tracker_checks"),
+            ("live", "initialising startup_watchdog compiling", _QUIET, _LIVE),
+            ("policy", "temporary_retention material_keys immaterial_keys", _LAUNCH, _POLICY),
+            ("policy", "tracker_id", _INSTANCE_ID, _POLICY),
+            ("policy", "startup_forbidden", "it changes only the question to the DRI", _POLICY),
+            ("policy", "lines_expected lines_forbidden", _LINES, _POLICY),
+            ("recover", "bad_node", _WORDS, "recover.trajectory, recover.harmless"),
+            ("watch", "holder", "it names who watches, and no check depends on it", _WATCH),
+            ("watch", "declined", "it says that nobody watches, but checks were made", _WATCH),
+            ("watch", "after_submit stabilizing", _DUE, _WATCH),
+            ("tracker", "kind url mode base_url dir", _READ_THERE, _TRACKED),
+            ("tracker", "id", _INSTANCE_ID, _TRACKED),
+            ("checkpoints", "root", "checks listed the recorded root", _KEPT),
+            ("checkpoints", "milestones", _LAUNCH, _KEPT),
+            ("hardware", "topology", _LAUNCH, _MACHINES),
+            ("hardware", "region", _WORDS, _MACHINES),
+        )
+        for key in keys.split()
     }
 )
 """For each key, why the record cannot show its effect, and what can."""
 
 JUDGING_PARTS = (
-    "lane",
-    "policy",
-    "retries",
-    "watch",
-    "tracker",
-    "checkpoints",
-    "final_step",
-    "hardware",
-    "detect",
-    "live",
-    "recover",
+    *("lane", "policy", "retries", "watch", "tracker", "checkpoints"),
+    *("final_step", "hardware", "detect", "live", "recover"),
 )
 """The policy keys of a contract, which decide on checks and ends."""
 
-_NAMED = "it names the run or its people, and no check is judged by that"
-_LAUNCHED = "it says what is launched, and what each recorded check saw came of that"
-_LOOKED_AT = "it says what is looked at, and each check kept only what was seen by the one of then"
-
 OTHER_PARTS: Mapping[str, str] = MappingProxyType(
     {
-        "run": _NAMED,
-        "title": _NAMED,
-        "dri": "it says who is asked, and no decision goes by that",
-        "goal": _NAMED,
-        "stop": "people read it, and no check is judged by it",
-        "issue": _NAMED,
-        "labels": _NAMED,
-        "timezone": "it says how times are shown",
-        "command": _LAUNCHED,
-        "env": _LAUNCHED,
-        "env_from": _LAUNCHED,
-        "working_dir": _LAUNCHED,
-        "orchestrator": _LAUNCHED,
-        "code": _LAUNCHED,
-        "output_root": _LAUNCHED,
-        "output_region": _LAUNCHED,
-        "initialize_from": _LAUNCHED,
-        "ancestors": _LAUNCHED,
-        "model": _LAUNCHED,
-        "resume": _LAUNCHED,
-        "stopping": "it says where the watch ends, and the checks beyond it were made or were not",
-        "seal": "it is read once the run finished, and no check reads it",
-        "logbook": "it says where the logbook is kept",
-        "signals": "it says whose a signal is, and each on record was bound by the one of then",
-        "telemetry": _LOOKED_AT,
-        "hosts": _LOOKED_AT,
+        part: reason
+        for parts, reason in (
+            ("run title goal issue labels", "it only names or describes the run"),
+            ("dri", "it names who is asked, and no decision depends on it"),
+            ("stop", "it is for people, and no check depends on it"),
+            ("timezone", "it sets how times are shown"),
+            (
+                "command env env_from working_dir orchestrator code output_root output_region "
+                "initialize_from ancestors model resume",
+                "it defines the launched job, and checks saw the results of that job",
+            ),
+            ("stopping", "it sets where the watch ends, and the recorded checks are given"),
+            ("seal", "only the seal uses it"),
+            ("logbook", "it sets where the logbook is kept"),
+            ("signals", "it binds signals, and the recorded signals are already bound"),
+            ("telemetry hosts", "checks keep only the values of the recorded sources"),
+        )
+        for part in parts.split()
     }
 )
 """The other keys of a contract, each with why it cannot be tried on recorded checks."""

@@ -35,15 +35,9 @@ from watchkeeper.domain.run.evolve.watch import SeenCheck, Watched, checked, evo
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.run.failure_window import failed_again
 from watchkeeper.domain.run.health import UNACCOUNTED
-from watchkeeper.domain.run.launch import (
-    LaunchEvent,
-)
+from watchkeeper.domain.run.launch import LaunchEvent
 from watchkeeper.domain.run.open_questions import acknowledged, question_of
-from watchkeeper.domain.run.operator import (
-    CorrectionRecorded,
-    NoteAdded,
-    StopRequested,
-)
+from watchkeeper.domain.run.operator import CorrectionRecorded, NoteAdded, StopRequested
 from watchkeeper.domain.run.phases import (
     PHASES,
     Abandoned,
@@ -68,12 +62,7 @@ from watchkeeper.domain.run.run import (
     finished_or_invalid,
     last_instance_or_invalid,
 )
-from watchkeeper.domain.run.seal import (
-    RunSealed,
-    SealBlocked,
-    SealEvent,
-    SealVerified,
-)
+from watchkeeper.domain.run.seal import RunSealed, SealBlocked, SealEvent, SealVerified
 from watchkeeper.domain.run.signals import HeardEvent
 from watchkeeper.domain.run.watch import CheckRecorded, WatchState, with_holder
 from watchkeeper.domain.values.replacing import copied

@@ -175,9 +175,7 @@ def _instance(
             )
             ended = replace(instance, end=data.job, doubts=doubts)
             return replace(
-                run,
-                phase=Interrupted(instance.plan, at, None),
-                instances=(*before, ended),
+                run, phase=Interrupted(instance.plan, at, None), instances=(*before, ended)
             )
         case _:
             assert_never(data)

@@ -146,11 +146,7 @@ _FAMILIES: Mapping[str, tuple[SignalKind, ...]] = MappingProxyType(
         "incident": (SignalKind.INCIDENT_OPENED, SignalKind.INCIDENT_CLOSED),
         "source": (SignalKind.SOURCE_REACHABLE, SignalKind.SOURCE_UNREACHABLE),
         "comment": (SignalKind.COMMENT, SignalKind.COMMENT_CHANGED),
-        "ref": (
-            SignalKind.BRANCH_PUSHED,
-            SignalKind.TAG_PUSHED,
-            SignalKind.HISTORY_REWRITTEN,
-        ),
+        "ref": (SignalKind.BRANCH_PUSHED, SignalKind.TAG_PUSHED, SignalKind.HISTORY_REWRITTEN),
     }
 )
 """Kinds about one subject, of which only the newest counts. Any other kind is its own family."""
@@ -269,12 +265,7 @@ def subject_key(kind: SignalKind, subject: str) -> str:
 def claim_of(signal: Signal) -> Claim:
     """Return what a signal claims."""
     return Claim(
-        signal.kind,
-        signal.subject,
-        signal.occurred_at,
-        signal.summary,
-        signal.source,
-        signal.key,
+        signal.kind, signal.subject, signal.occurred_at, signal.summary, signal.source, signal.key
     )
 
 

@@ -72,9 +72,7 @@ _SHAPES = (
     *(_shape("slack", f"xox{letter}-", r"[\w-]{10,}") for letter in "abeoprs"),
     _shape("slack", "xapp-", r"[\w-]{10,}"),
     _Shape(
-        "slack",
-        "hooks.slack.com",
-        r"(?:https?:(?:\\*/){2})?hooks\.slack\.com(?:\\*/[\w-]+){2,8}",
+        "slack", "hooks.slack.com", r"(?:https?:(?:\\*/){2})?hooks\.slack\.com(?:\\*/[\w-]+){2,8}"
     ),
     _Shape(
         "discord",
@@ -105,12 +103,7 @@ _SHAPES = (
         r"[\w-]++\.eyJ[\w-]++\.[\w-]*+",
         Rank.FORM,
     ),
-    _Shape(
-        "bearer",
-        "earer",
-        r"\b[Bb]earer[ \t]+(?P<secret>[\w.~+/-]{16,}=*)",
-        Rank.POSITION,
-    ),
+    _Shape("bearer", "earer", r"\b[Bb]earer[ \t]+(?P<secret>[\w.~+/-]{16,}=*)", Rank.POSITION),
 )
 
 _SIGNED = re.compile(
@@ -208,13 +201,7 @@ def spans(text: str, exact: Iterable[tuple[str, str]]) -> list[Span]:
     found = [*_exact(text, exact), *_vendors(text)]
     if _ANY.search(text) is None:
         return found
-    return [
-        *found,
-        *_shapes(text),
-        *_addresses(text),
-        *_near_wandb(text),
-        *position_spans(text),
-    ]
+    return [*found, *_shapes(text), *_addresses(text), *_near_wandb(text), *position_spans(text)]
 
 
 def _exact(text: str, exact: Iterable[tuple[str, str]]) -> Iterator[Span]:

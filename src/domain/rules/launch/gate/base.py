@@ -173,24 +173,14 @@ def passed(
 def warned(rule: str, subject: str, says: str, fix: str) -> GateFinding:
     """Return a finding that a rule holds, with a warning for a person."""
     return GateFinding(
-        rule=rule,
-        verdict=Verdict.WARN,
-        provenance="stated",
-        subject=subject,
-        says=says,
-        fix=fix,
+        rule=rule, verdict=Verdict.WARN, provenance="stated", subject=subject, says=says, fix=fix
     )
 
 
 def blocked(rule: str, subject: str, says: str, fix: str) -> GateFinding:
     """Return a finding that a stated value breaks a rule, in any lane."""
     return GateFinding(
-        rule=rule,
-        verdict=Verdict.BLOCK,
-        provenance="stated",
-        subject=subject,
-        says=says,
-        fix=fix,
+        rule=rule, verdict=Verdict.BLOCK, provenance="stated", subject=subject, says=says, fix=fix
     )
 
 
