@@ -28,7 +28,7 @@ from watchkeeper.domain.rules.table import COMMANDS, REFUSALS, RunCommand, refus
 from watchkeeper.domain.run.envelope import Envelope
 from watchkeeper.domain.run.phases import PHASES
 from watchkeeper.domain.run.registry import type_of
-from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.contract import UNUSED_KEYS, Contract
 from watchkeeper.domain.values.durations import render_duration
 from watchkeeper.projections.signature_page import signature_page
 
@@ -47,58 +47,58 @@ COMMON: Mapping[str, str] = {
     "digest": "The plan's identity.",
     "dirty": "Whether the tree had changes that are not in the commit.",
     "display_name": "The name that the tracker shows to people.",
-    "effect": "Which one, such as `logbook`.",
+    "effect": "The effect, such as `logbook`.",
     "env": "Plain environment variables.",
     "env_from": "Names of variables read at submit.",
-    "evidence": "What it rests on.",
-    "expires_at": "It is void from then on.",
+    "evidence": "The supporting evidence.",
+    "expires_at": "When it expires.",
     "final_step": "The step at which training is complete.",
     "git_sha": "The exact launch commit.",
     "hardware": "Type and topology.",
     "health": "The verdict on the run.",
-    "holder": "Who watches.",
-    "instance": "Which instance: `i1`, `i2` and so on.",
-    "kind": "Which one, such as `pending`.",
-    "next_due": "When the next check falls due.",
+    "holder": "The holder of the watch.",
+    "instance": "The instance, such as `i1`.",
+    "kind": "The kind, such as `pending`.",
+    "next_due": "When the next check is due.",
     "note": "The person's words.",
     "orchestrator": "Its kind: `ray` or `local`.",
-    "output_root": "Where the run writes.",
+    "output_root": "The folder that the run writes to.",
     "path": "Its path or URL.",
     "question": "The question's short name, such as `q-1`.",
-    "reason": "Why, in words.",
+    "reason": "The reason, in words.",
     "resume_from": "Checkpoint to start from; empty for a start from scratch.",
     "resume_step": "Its numeric step.",
     "root": "The normalised root.",
     "rule": "The rule's id.",
     "run": "The run's slug.",
-    "severity": "How loudly it asks for someone.",
+    "severity": "How urgently it needs a person.",
     "step": "The training step.",
-    "step_uncertainty": "Steps by which it may be off, either way.",
-    "submission_id": "The id under which the orchestrator knows the job.",
-    "summary": "What was found, in words.",
+    "step_uncertainty": "The error of the step, in both directions.",
+    "submission_id": "The orchestrator's id of the job.",
+    "summary": "The problem, in words.",
     "tag": "Name of the git tag.",
-    "target": "The commit that it points at.",
+    "target": "The commit of the tag.",
     "text": "The remark.",
     "token": "The watch's fencing token.",
     "tracker_id": "Identity at the tracker.",
-    "tracker_state": "The tracker's own opinion.",
-    "why": "Why, in words.",
+    "tracker_state": "The state that the tracker reports.",
+    "why": "The reason, in words.",
     "working_dir": "Folder that the job starts in.",
-    "CheckpointFacts.size_bytes": "Its size, where the store says it.",
+    "CheckpointFacts.size_bytes": "Its size, if the store reports it.",
     "CheckpointValidated.kind": "Whether retention keeps it for good.",
     "CheckpointValidated.written_at": "When its metadata was written.",
     "ConsentGiven.consent": "Its short name, such as `c-1`.",
-    "DecisionMade.action": "What is to be done.",
+    "DecisionMade.action": "The action.",
     "EscalationRaised.asks": "The question.",
     "Holder.home": "Folder of the home.",
     "Holder.host": "Name of the machine.",
-    "Holder.principal": "The name it acts under.",
-    "LaunchRequested.approval": "The approval that it rests on.",
-    "LaunchRequested.preflight": "Version of the preflight that it rests on.",
+    "Holder.principal": "The principal's name.",
+    "LaunchRequested.approval": "The approval of the launch.",
+    "LaunchRequested.preflight": "Version of the preflight event.",
     "RunDrafted.contract": "The whole contract.",
-    "SealBlocked.missing": "What is missing, each by its name.",
+    "SealBlocked.missing": "The missing items, by name.",
 }
-"""What fields mean that are named alike everywhere; a docstring of its own comes first."""
+"""Descriptions of common field names. The docstring of a model comes first."""
 
 _ATTRIBUTE = re.compile(r"^(\w+): (.*(?:\n {4,}.*)*)", re.MULTILINE)
 
@@ -339,6 +339,8 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterable[str]:
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             yield from _settings(inner, f"{key}.")
+            continue
+        if key in UNUSED_KEYS:
             continue
         kind = in_words(inner, field.metadata, {}).replace("\\|", "|")
         default = _default(field)

@@ -237,7 +237,10 @@ def test_a_limit_and_what_recovery_may_do_are_tried_on_the_record(
     ("text", "said"),
     [
         ("command: [rm]\n", "command"),
-        ("stopping: {step: 9}\n", "it sets where the watch ends, and the recorded checks are given"),
+        (
+            "stopping: {step: 9}\n",
+            "it sets where the watch ends, and the recorded checks are",
+        ),
         ("command: [rm]\n", "it defines the launched job, and checks saw the results of that"),
         ("hosts: {mounts: [/data]}\n", "what can: lane, policy, retries, watch, tracker, "),
         ("watches: {cadence: 5m}\n", "expected one of lane, policy, retries, watch, tracker, "),
@@ -248,7 +251,10 @@ def test_a_limit_and_what_recovery_may_do_are_tried_on_the_record(
         ("retries: {bugdet: 1}\n", 'did you mean "budget"?'),
         ("[]\n", "expected at least one of"),
         ("detect: {loss_rise: 0.1}\n", "detect.loss_rise"),
-        ("live: {compiling: 5m}\n", "cannot be judged from the record: checks keep that no step was due"),
+        (
+            "live: {compiling: 5m}\n",
+            "cannot be judged from the record: checks keep that no step",
+        ),
         ("live: {compiling: 5m}\n", "what can: live.stall, live.stall_cadences, "),
     ],
 )

@@ -37,7 +37,6 @@ _POLICY = {
 }  # fmt: skip
 
 _ALL: dict[str, Any] = {
-    "labels": ("training",),
     "env": {"LR": "3e-4"},
     "working_dir": "/srv/marin",
     "initialize_from": f"{OTHER_ROOT}/checkpoints/step-1000",
@@ -50,7 +49,7 @@ _ALL: dict[str, Any] = {
     },
     "checkpoints": {
         "root": f"{ROOT}/checkpoints", "permanent_every_steps": 1000, "temporary_every": "15 min",
-        "keep_last": 10, "milestones": (2000, 4000),
+        "keep_last": 10,
     },
     "retries": {"owner": "orchestrator", "budget": 2, "window": "12h"},
     "resume": {"argument": "--resume={checkpoint}"},

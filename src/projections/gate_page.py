@@ -142,7 +142,6 @@ def _checkpoints(contract: Contract) -> str:
         permanent if part.permanent_every_steps else "",
         temporary if part.temporary_every else "",
         f"keep {part.keep_last}" if part.keep_last else "",
-        f"always {', '.join(map(str, part.milestones))}" if part.milestones else "",
     )
     return ", ".join(text for text in kept if text) or "(not chosen)"
 

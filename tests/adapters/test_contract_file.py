@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.adapters.contract_texts import SHA, VALID, VALID_TOML, changed, complaint, read
+from watchkeeper.adapters.bad_input import BadInput
 from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.adapters.contracts.guide import COMMENTS, CONTRACT
-from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.contract import UNUSED_KEYS, Contract
 from watchkeeper.domain.values.durations import parse_duration
 
 
@@ -134,8 +135,19 @@ def keys_of(model: type[BaseModel], prefix: str = "") -> list[str]:
     return keys
 
 
+@pytest.mark.parametrize("text", ["labels: [x]\n", "checkpoints: {milestones: [500]}\n"])
+def test_a_key_that_nothing_uses_is_unknown_in_a_file_and_left_out_of_a_written_one(
+    tmp_path: Path, text: str
+) -> None:
+    with pytest.raises(BadInput, match="unknown key"):
+        read(tmp_path, VALID + text)
+    older = read(tmp_path, VALID).model_copy(update={"labels": ("x",)})
+    assert "labels" not in contract_to_yaml(older)
+
+
 def test_the_guide_knows_exactly_the_keys_of_the_contract_in_their_order() -> None:
-    assert [key for key in CONTRACT if "*" not in key] == keys_of(Contract)
+    known = [key for key in keys_of(Contract) if key not in UNUSED_KEYS]
+    assert [key for key in CONTRACT if "*" not in key] == known
     assert set(COMMENTS) <= set(Contract.model_fields)
 
 

@@ -41,7 +41,6 @@ goal: {fill}
 stop: {fill}
 # The issue's URL, or none as a stated waiver.
 issue: {fill}
-# labels: [experiment]        # of the issue
 timezone: UTC                 # in which times are shown
 
 # --- What is launched. Secrets are named in env_from, never written here -------------------------
@@ -120,7 +119,6 @@ checkpoints:
   permanent_every_steps: 100000
   temporary_every: 15m
   keep_last: {keep}
-  # milestones: [50000]       # steps that are kept whatever else is deleted
 retries: {{owner: watchkeeper, budget: 3, window: 24h}}
 # resume: {{argument: --initialize_from}}  # the option that takes the checkpoint of a relaunch
 watch:

@@ -18,6 +18,7 @@ from watchkeeper.adapters.documents import (
     Document,
     KeyPath,
     Plain,
+    is_there,
     problem_at,
     read_text,
     refuse,
@@ -26,7 +27,7 @@ from watchkeeper.adapters.documents import (
 from watchkeeper.adapters.explain import validate
 from watchkeeper.adapters.toml_document import parse_toml
 from watchkeeper.adapters.yaml_document import parse_yaml
-from watchkeeper.domain.values.contract.contract import Contract, logbook_path_of
+from watchkeeper.domain.values.contract.contract import UNUSED_KEYS, Contract, logbook_path_of
 from watchkeeper.domain.values.contract.git_names import branch_problem, path_problem
 
 _KEY = re.compile(r"^(?P<indent>\s*)(?:-\s+)?[\"']?(?P<name>\w+)[\"']?\s*[:=]")
@@ -148,13 +149,15 @@ def read_contract(path: Path) -> Contract:
 def contract_to_yaml(contract: Contract) -> str:
     """Write a contract as a commented file that `read_contract` reads back as equal.
 
-    Defaults are left out. The same contract always gives the same text.
+    Defaults and unused keys are left out. The same contract always gives the same text.
 
     Returns:
         The file's text, with a trailing newline.
     """
     lines = [f"# Contract of the run {contract.run}."]
-    for key, value in contract.model_dump(exclude_defaults=True).items():
+    checkpoints = contract.checkpoints.model_copy(update={"milestones": ()})
+    used = contract.model_copy(update={"labels": (), "checkpoints": checkpoints})
+    for key, value in used.model_dump(exclude_defaults=True).items():
         if key in COMMENTS:
             lines += ["", f"# {COMMENTS[key]}"]
         lines += _entry(key, value, indent="")
@@ -162,7 +165,7 @@ def contract_to_yaml(contract: Contract) -> str:
 
 
 def _refused_names(made: Contract, document: Document) -> list[Problem]:
-    """Return problems for names that git refuses. Older ledgers may hold such names."""
+    """Return problems for names that git refuses, and for keys of older contracts."""
     path = logbook_path_of(made)
     markdown = "" if path.endswith(".md") else "expected a file that ends in .md"
     found = {
@@ -170,7 +173,11 @@ def _refused_names(made: Contract, document: Document) -> list[Problem]:
         ("logbook", "path"): path_problem(path) or markdown,
         ("code", "branch"): branch_problem(made.code.branch),
     }
-    return [problem_at(document, key, wrong) for key, wrong in found.items() if wrong]
+    problems = [problem_at(document, key, wrong) for key, wrong in found.items() if wrong]
+    keys = [tuple[str | int, ...](key.split(".")) for key in UNUSED_KEYS]
+    unused = [key for key in keys if is_there(document, key)]
+    advice = "remove it: nothing uses it"
+    return problems + [problem_at(document, key, "unknown key", advice) for key in unused]
 
 
 @dataclass(frozen=True, slots=True)

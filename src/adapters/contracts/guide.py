@@ -22,8 +22,6 @@ CONTRACT: Mapping[str, Field] = {
     "issue": Field(
         "the issue's URL, or none as a stated waiver", "https://github.com/acme/lab/issues/41"
     ),
-    "labels": Field("a list of texts", "[experiment]"),
-    "labels.*": Field("text", "experiment"),
     "timezone": Field("an IANA time zone", "America/Los_Angeles"),
     "command": Field("a list of texts, or one line of shell words", '["python", "-m", "train"]'),
     "command.*": Field("text", '"--run-id"'),
@@ -87,8 +85,6 @@ CONTRACT: Mapping[str, Field] = {
     "checkpoints.permanent_every_steps": Field(_WHOLE, "100000"),
     "checkpoints.temporary_every": Field("text, a time or a number of steps", "15m"),
     "checkpoints.keep_last": Field(_WHOLE, "10"),
-    "checkpoints.milestones": Field("a list of steps", "[50000, 100000]"),
-    "checkpoints.milestones.*": Field(_WHOLE, "50000"),
     "retries.owner": Field("watchkeeper or orchestrator", "watchkeeper"),
     "retries.budget": Field("a whole number from 0 to 1000", "3"),
     "retries.window": Field(_DURATION, "24h"),

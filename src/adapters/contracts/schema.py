@@ -7,7 +7,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from watchkeeper.adapters.contracts.guide import CONTRACT
-from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.contract import UNUSED_KEYS, Contract
 
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?[dhms])+$"
 """How a contract writes a duration, such as `570s` or `1h30m`."""
@@ -36,6 +36,9 @@ def _describe(
     schema["description"] = cleandoc(model.__doc__ or "").partition("\n")[0]
     for name, field in model.model_fields.items():
         key = f"{prefix}{name}"
+        if key in UNUSED_KEYS:
+            del schema["properties"][name]
+            continue
         property_ = cast("dict[str, Any]", schema["properties"][name])
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):

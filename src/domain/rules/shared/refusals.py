@@ -153,7 +153,7 @@ class Refusal(Enum):
         "`watchkeeper run supersede RUN CONTRACT --reason ...`."
     )
     ALREADY_SUPERSEDED = f"The run was superseded and its successor continues: {_STATUS}."
-    FAILURE_UNKNOWN = "This event does not classify a failure: `watchkeeper events RUN` lists events."
+    FAILURE_UNKNOWN = "This event classifies no failure: see `watchkeeper events RUN`."
     CAUSE_UNKNOWN = "This is not a class of failure: choose a listed one."
     CAUSE_SAME = "This cause is already recorded: see `watchkeeper why RUN`."
     NOT_FIXABLE = (

@@ -140,7 +140,7 @@ class CheckpointPart(Value):
         permanent_every_steps: Interval of permanent checkpoints, in steps.
         temporary_every: Interval of temporary checkpoints, as a time or in steps.
         keep_last: Rollback depth: how many temporary ones are kept.
-        milestones: Steps whose checkpoints are kept whatever else is deleted.
+        milestones: Only in contracts of older releases; nothing uses it.
     """
 
     root: str = ""
@@ -270,7 +270,7 @@ class Contract(Value):
         goal: The purpose of the run.
         stop: When to stop, and when to ask.
         issue: URL of the issue, or `none`.
-        labels: Labels of the issue, where the tracker of issues has them.
+        labels: Only in contracts of older releases; nothing uses it.
         timezone: IANA zone in which times are shown.
         command: The exact argument vector.
         env: Plain environment variables; never secrets.
@@ -347,9 +347,10 @@ class Contract(Value):
         return value
 
 
+UNUSED_KEYS = ("labels", "checkpoints.milestones")
+"""Keys of older contracts that nothing uses. A contract file must not have them."""
 HERO_CADENCE = timedelta(minutes=15)
 """Time between checks of a hero run, from the written procedure for hero runs."""
-
 CADENCE = timedelta(seconds=570)
 """Time between checks of every other lane, from the written monitoring loop."""
 
