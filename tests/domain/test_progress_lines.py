@@ -405,7 +405,7 @@ def test_an_evaluation_in_an_epoch_is_no_progress(text: str) -> None:
     ],
 )
 def test_no_line_takes_long(text: str) -> None:
-    begin = time.perf_counter()
+    begin_s = time.process_time()
     for _ in range(20):
         read_line.__wrapped__(text)
-    assert time.perf_counter() - begin < 2, "under 100 ms a line, on a loaded machine too"
+    assert time.process_time() - begin_s < 2, "under 100 ms of a processor for each line"
