@@ -29,14 +29,14 @@ BUILDING = replace(BUILD, state=BuildState.BUILDING)
     [
         (BUILD, 100, timedelta(), True, True, "level"),
         (BUILD, 103, LATE, True, True, "3 events behind for 1 min"),
-        (BUILD, 103, LATE * 2, True, False, "its tailer is stopped"),
+        (BUILD, 103, LATE * 2, True, False, "the view worker has stopped"),
         (BUILD, 103, LATE * 2, False, True, "no watch runs"),
         (BUILD, 101 + BEHIND_MAX, LATE, False, False, "ledger catch-up"),
         (replace(BUILD, error="it is ahead"), 90, timedelta(), True, False, "it is ahead"),
         (replace(BUILD, state=BuildState.BUILDING), 10**6, LATE * 9, True, True, "being built"),
         (replace(BUILDING, moved_at=NOW - STILL), 110, LATE, True, True, "being built"),
         (replace(BUILDING, moved_at=NOW - STILL * 2), 110, LATE, True, False, "for 4 min"),
-        (replace(BUILDING, moved_at=NOW + STILL * 2), 110, LATE, True, False, "time to come"),
+        (replace(BUILDING, moved_at=NOW + STILL * 2), 110, LATE, True, False, "in the future"),
         (BUILD, 97, timedelta(), True, False, "ahead of the ledger by 3 events"),
         (BUILD, 97, timedelta(), False, False, "`watchkeeper ledger rebuild sizes`"),
         (BUILDING, 97, timedelta(), False, False, "the ledger was restored"),
@@ -57,10 +57,10 @@ def test_a_view_is_well_until_somebody_has_to_look(
 
 def test_a_tailer_that_is_silent_or_ill_is_named() -> None:
     assert silent("watch 7", NOW - SILENT, "", NOW) == ""
-    assert "no sign of life" in silent("watch 7", NOW - SILENT * 2, "", NOW)
+    assert "sent no heartbeat" in silent("watch 7", NOW - SILENT * 2, "", NOW)
     assert "the disk is away" in silent("watch 7", NOW, "the disk is away", NOW)
     assert silent("watch 7", NOW + SILENT, "", NOW) == ""
-    assert "at a time to come" in silent("watch 7", NOW + SILENT * 2, "", NOW)
+    assert "is in the future" in silent("watch 7", NOW + SILENT * 2, "", NOW)
 
 
 def test_a_view_ahead_of_a_restored_ledger_is_told_at_once(cli: Cli, home: Path) -> None:
@@ -103,8 +103,8 @@ def test_lag_is_told_by_status_doctor_and_projections(cli: Cli, home: Path) -> N
     with ViewsFile(home / "views.db") as views:
         views.beat(Beat("watch 7", clock.now() - timedelta(minutes=9)))
     wrong = cli("status", "--json").json["views_wrong"]
-    assert ["no sign of life" in text for text in wrong] == [True]
-    assert "view the tailer of watch 7" in cli("status").out
+    assert ["sent no heartbeat" in text for text in wrong] == [True]
+    assert "view worker of watch 7" in cli("status").out
     doctor = cli("doctor", "--json")
     [check] = [one for one in doctor.json["checks"] if one["check"] == "views"]
     assert (doctor.code, check["ok"]) == (1, False)
@@ -127,8 +127,8 @@ def test_doctor_and_status_name_a_tailer_that_stands_still(cli: Cli, home: Path)
     doctor = cli("doctor", "--json")
     [check] = [one for one in doctor.json["checks"] if one["check"] == "views"]
     assert (doctor.code, check["ok"]) == (1, False)
-    assert "1 event behind for 3 min: its tailer is stopped" in check["says"]
-    assert "its tailer is stopped" in cli("status").out
+    assert "1 event behind for 3 min: the view worker has stopped" in check["says"]
+    assert "the view worker has stopped" in cli("status").out
     [row, *_] = cli("status", "--json").json["views"]
     assert (row["behind_events"], row["well"]) == (1, False)
 

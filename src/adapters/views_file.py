@@ -180,7 +180,7 @@ class ViewsFile:
             )
 
     def beats(self) -> list[Beat]:
-        """Return the newest sign of life of each process, oldest first."""
+        """Return the newest heartbeat of each process, oldest first."""
         rows = self._all("SELECT holder, at, error FROM beats ORDER BY at")
         return [Beat(holder, datetime.fromisoformat(at), error) for holder, at, error in rows]
 

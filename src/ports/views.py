@@ -81,7 +81,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A heartbeat of a process's tailer.
+    """A heartbeat of a process's view worker.
 
     Attributes:
         holder: The process.

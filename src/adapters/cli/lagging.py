@@ -30,7 +30,7 @@ def read_lags(
     Args:
         home: The home's folder.
         newest: Returns the ledger's newest position. It is called after the views were read.
-            Otherwise a busy tailer could make the views look ahead of the ledger.
+            Otherwise a busy view worker could make the views look ahead of the ledger.
         recorded_at: Returns when the first event after a position was recorded.
 
     Raises:
@@ -54,7 +54,7 @@ def lags_of(store: EventStore, folder: Path) -> list[Lag]:
 
 
 def view_problems(home: Path, found: list[Lag]) -> list[str]:
-    """Return a sentence for each view and each tailer that needs a person."""
+    """Return a sentence for each view and each view worker that needs a person."""
     seen = glance(home.expanduser() / FILE)
     beats = seen[1] if seen is not None else []
     silences = [silent(one.holder, one.at, one.error, clock.now()) for one in beats]

@@ -14,7 +14,7 @@ LATE = timedelta(seconds=60)
 """A followed view is level within a second. A view that is this late is no longer followed."""
 
 SILENT = timedelta(seconds=60)
-"""A tailer sends a heartbeat every few seconds. After this silence it hangs or was killed."""
+"""A view worker sends a heartbeat every few seconds. After this silence it hangs or was killed."""
 
 STILL = timedelta(minutes=2)
 """An active build moves several times a second."""
@@ -99,7 +99,7 @@ def lags(
         newest: The ledger's newest position.
         recorded_at: Returns when the first event after a position was recorded.
         now: The time.
-        followed: Whether a tailer of this home sent a heartbeat.
+        followed: Whether a view worker of this home sent a heartbeat.
     """
     found: list[Lag] = []
     for one in builds:
@@ -140,7 +140,7 @@ def _judged(
     if one.state == "building":
         return _judged_building(one, late, now)
     if followed and ago > LATE:
-        return False, f"{late}: its tailer is stopped, see the watch's log"
+        return False, f"{late}: the view worker has stopped, see the watch's log"
     if behind > BEHIND_MAX:
         return False, f"{late}: start a watch, or `watchkeeper ledger catch-up`"
     return True, late if followed else f"{late}; no watch runs"
@@ -150,20 +150,22 @@ def _judged_building(one: AnyBuild, late: str, now: datetime) -> tuple[bool, str
     still = now - one.moved_at
     if abs(still) <= STILL:
         return True, f"{late}, being built"
-    how = f"not moved for {elapsed(still)}" if still > STILL else "moved last at a time to come"
+    how = f"not moved for {elapsed(still)}" if still > STILL else "its last change is in the future"
     what = f"start a watch, or `watchkeeper ledger rebuild {one.name}`"
     return False, f"{late}, being built, and {how}: {what}"
 
 
 def silent(holder: str, at: datetime, error: str, now: datetime) -> str:
-    """Say what is wrong with a tailer; empty if it is healthy."""
+    """Say what is wrong with a view worker; empty if it is healthy."""
     if at - now > SILENT:
-        # A live tailer sends another heartbeat within seconds, by the current clock.
-        return f"the tailer of {holder} was alive at a time to come, {at:%F %T}: was it killed?"
+        # A live worker sends another heartbeat within seconds, by the current clock.
+        return (
+            f"worker of {holder}: its last heartbeat is in the future, {at:%F %T}: was it killed?"
+        )
     if now - at > SILENT:
         ago = elapsed(now - at)
-        return f"the tailer of {holder} gave no sign of life for {ago}: was it killed?"
-    return f"the tailer of {holder} is stopped: {error}" if error else ""
+        return f"worker of {holder} sent no heartbeat for {ago}: was it killed?"
+    return f"worker of {holder} is blocked: {error}" if error else ""
 
 
 def lag_document(lag: Lag) -> dict[str, Any]:

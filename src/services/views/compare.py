@@ -5,7 +5,7 @@ some hundred bytes each, and a run has about ten.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from watchkeeper.ports.event_store import EventStore
@@ -99,31 +99,16 @@ def _problem_of(fold: _Fold) -> Problem | None:
     """Return what is wrong with a view; None if nothing is."""
     if fold.failed:
         return fold.failed
-    number, first = 0, ""
-    for key in _differing(fold.kept.rows(), iter(sorted(fold.rows.items()))):
-        first = first if number else key
-        number += 1
-    if not number:
+    missing, wrong = set(fold.rows), list[str]()
+    for key, text in fold.kept.rows():
+        if key not in missing or not _same(text, fold.rows[key]):
+            wrong.append(key)
+        missing.discard(key)
+    wrong += missing
+    if not wrong:
         return None
     build = fold.kept.build
-    return Problem(Kind.VIEW_DIFFERS, "", build.position, build.title, first, number)
-
-
-def _differing(kept: Iterator[tuple[str, str]], made: Iterator[tuple[str, Row]]) -> Iterator[str]:
-    """Yield the keys that one side lacks or whose rows differ, in order."""
-    left, right = next(kept, None), next(made, None)
-    while left is not None or right is not None:
-        if right is None or (left is not None and left[0] < right[0]):
-            assert left is not None, "one of the two is there"
-            yield left[0]
-            left = next(kept, None)
-        elif left is None or right[0] < left[0]:
-            yield right[0]
-            right = next(made, None)
-        else:
-            if not _same(left[1], right[1]):
-                yield left[0]
-            left, right = next(kept, None), next(made, None)
+    return Problem(Kind.VIEW_DIFFERS, "", build.position, build.title, min(wrong), len(wrong))
 
 
 def _same(kept_text: str, made: Row) -> bool:

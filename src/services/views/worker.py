@@ -21,7 +21,7 @@ from watchkeeper.services.views.rebuild import advance, by_title, ensure
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = timedelta(milliseconds=500)
-"""How long the tailer may delay a stop of the process. A new event wakes it at once."""
+"""How long the worker may delay a stop of the process. A new event wakes it at once."""
 
 POLL_EVERY = timedelta(seconds=10)
 """The ledger is read at least this often, even without a wake-up."""
