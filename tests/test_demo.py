@@ -205,10 +205,12 @@ def test_a_live_run_that_goes_wrong_is_reported_and_never_relaunched(
     }
     assert bool(summary["questions"]) is (severity == "alert")
     book = logbook_of(summary)
-    assert re.search(rf"^### .* UTC - finding: .*\({rule}\)$", book, re.MULTILINE)
+    assert re.search(
+        rf"^### .* - finding: .*\n- Status: .*\(rule {rule}, event", book, re.MULTILINE
+    )
     assert says in book
-    asked = "the job was not touched, a human is asked (R17"
-    notified = "nothing is done, a human is notified (R17"
+    asked = "the job is left alone; a human is asked (rule R17"
+    notified = "the job is left alone; a human is notified (rule R17"
     assert (asked if severity == "alert" else notified) in book
     why = run_cli("why", "demo-lm", "--home", str(home))
     assert why.returncode == 0

@@ -18,9 +18,10 @@ WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 pytestmark = [pytest.mark.git, pytest.mark.ray, pytest.mark.servers, pytest.mark.timeout(400)]
 
 IN_ORDER = (
-    "launch", "contract amended", "approve refused", "launch", "watch handed over to ana",
-    "watch taken by ana", "relaunch of i1 requested", "i1 stopped at", "relaunch as i2",
-    "i2 resumed", "milestone step-1000 verified", "i2 finished at", "seal verified", "sealed",
+    "launch", "contract amended", "approve refused", "launch (continued)",
+    "watch handed over to ana", "watch taken by ana", "relaunch of i1 requested",
+    "i1 stopped at", "relaunch as i2", "i2 resumed", "milestone step-1000 verified",
+    "i2 finished at", "seal verified", "sealed",
 )  # fmt: skip
 
 
