@@ -8,6 +8,7 @@ _EXTRAS = {
     "gcsfs": "gcp",
     "google": "gcp",
     "psycopg": "postgres",
+    "psycopg_pool": "postgres",
     "ray": "ray",
     "s3fs": "s3",
     "wandb": "wandb",
