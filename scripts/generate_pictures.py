@@ -184,7 +184,9 @@ def typed(home: Path, *words: str, width: int = WIDTH) -> str:
     if code == BAD_INPUT:
         raise ValueError(f"watchkeeper {shlex.join(words)}: {text}")
     text = text.replace(f"{Path(sys.executable).parent}/", "").rstrip("\n")
-    return text.replace(f"{home.parent}/", "~/")
+    text = text.replace(f"{home.parent}/", "~/")
+    # A screen may have cut the folder's name.
+    return re.sub(rf"{re.escape(str(home.parent)[:5])}\S*…", "~/…", text)
 
 
 def program() -> str:
