@@ -1,4 +1,4 @@
-"""Plays two demos and exports what they and the commands print, as pictures for the pages.
+"""Plays two demos and exports the output of commands as pictures for the pages.
 
     uv run python scripts/generate_pictures.py [--keep FOLDER]
 
