@@ -68,7 +68,7 @@ def bad_lines(
 
     Args:
         past: What the run's earlier checks showed.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         seen: The observation.
         known: The steps at which the tracker shows such values, by role.
         last: What was measured before in this stretch of training.

@@ -1,6 +1,6 @@
 r"""Reads which W&B run a job logs to: the ids, names and links it prints.
 
-The lines are those of the real client, 0.31: `wandb: Run data is saved locally in <folder>`,
+The lines are from version 0.31 of the client: `wandb: Run data is saved locally in <folder>`,
 `wandb: Syncing run <name>` or `Resuming run <name>`, and `wandb: View run [<name>] at[:] <url>`.
 They may hold colours and a pictogram, and a launcher may put any prefix before a line.
 """
@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from watchkeeper.domain.values.text_evidence import TrackerLink
 
 LINE_MAX = 300
-"""Characters kept of a line: a folder's path and a link both fit."""
+"""How many characters of a line are kept."""
 
 LINKS_MAX = 4
-"""Tracker runs remembered of one instance: one is right, and few wrong ones say enough."""
+"""How many tracker runs are remembered for one instance. One is correct, and a few wrong ones are
+enough."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SAYS = r"(?:^|[\s\]):])wandb:\s+(?:[^\w\s]+\s+)?"
@@ -33,7 +34,7 @@ def parse_tracker_links(lines: Iterable[str]) -> tuple[TrackerLink, ...]:
     """Read the tracker runs that lines of output name, oldest line first.
 
     Args:
-        lines: Of one job's output; several processes may write it.
+        lines: The lines of one job's output. Several processes may write it.
 
     Returns:
         Each tracker run once, in the order in which they were named; at most the newest 4.

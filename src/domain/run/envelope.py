@@ -50,8 +50,8 @@ class Event:
     The `eventsourcing` library calls the stream the originator.
 
     Attributes:
-        stream: Such as `run/<slug>`.
-        version: From 1.
+        stream: The stream's name, such as `run/<slug>`.
+        version: The event's number in its stream, from 1.
         envelope: Who, when and why.
     """
 
@@ -97,7 +97,7 @@ def encode(envelope: Envelope[Any]) -> tuple[str, bytes]:
     stored without fields that hold their defaults. So the defaults of a check and its parts are
     permanent, like its fields.
     """
-    # Serialised by the event's own type, not by the envelope's declared type, so no field is lost.
+    # The event is serialised by its own type, so that no field is lost.
     if not isinstance(envelope.data, CheckRecorded):
         return envelope.data.topic, envelope.model_dump_json(serialize_as_any=True).encode()
     # Nine in ten events are checks, and most of their fields are usually empty.

@@ -226,7 +226,7 @@ class OperatorState:
         rejected_at: When each rejected checkpoint was written, by path. A later checkpoint under
             the path belongs to another lineage.
         ancestor: The run that it continues; `None` for an independent run.
-        stop_requested: The instance whose end a human requested; empty for none.
+        stop_requested: The instance whose end a human requested; else empty.
         stop_reason: Who requested the newest stop or ended the run, who allowed it, and why.
         given_up: The instance whose end a human requested while its state was unknown.
         stopped_at: The stopping point at which the watch once ended. It is not used again.

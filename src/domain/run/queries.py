@@ -102,7 +102,7 @@ def _what_now(decision: DecisionMade) -> str:
 
 
 def stopping_point(run: Run, check: CheckRecorded, now: datetime) -> str:
-    """Return the stopping point that a check reached, in words; empty for none.
+    """Return the stopping point that a check reached, in words; else empty.
 
     A point counts only once, so that a human may continue the watch after it.
     """

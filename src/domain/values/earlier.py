@@ -14,25 +14,25 @@ from watchkeeper.domain.values.observation.sources import CapacityFacts
 
 
 class PastCheck(NamedTuple):
-    """The remembered part of a check. A tuple, since one is made for each check in a history.
+    """The remembered part of a check. It is a tuple for speed.
 
     Attributes:
         at: When it was made.
         version: Its place in the run's events.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         listed: Whether the checkpoint store answered.
         incomplete: Paths of the checkpoints without their metadata.
         left: Complete checkpoints, and the one that was being written.
         new_steps: Steps of complete checkpoints that were seen for the first time.
         capacity: The capacity that the job waited for or had.
-        step: The step shown.
+        step: The step at the check.
         metrics: The newest values by name.
         source: See `Measured`; empty if nothing was measured.
         segment: See `Measured`.
         losses: See `Measured`.
         measured: All measurements, kept only for the newest check and the newest with measurements.
-        levels: By their field in `Measured`: those that no later check measured again.
-        pace: The pace, where it has a baseline and no later check measured it again.
+        levels: Levels that no later check measured again, by their field in `Measured`.
+        pace: The pace with a baseline, unless a later check measured it again.
         lost: Whether the orchestrator answered but did not know the job.
         tracked: Whether the tracker answered.
         clocks: The newest times that the tracker and the checkpoints' store gave.
@@ -60,7 +60,7 @@ class PastCheck(NamedTuple):
 
 
 class LossAt(NamedTuple):
-    """A loss that was logged at a step. A tuple, since a history has hundreds.
+    """A loss that was logged at a step. It is a tuple for speed.
 
     Attributes:
         stretch: The stretch of training that logged it: the instance, and how often it stepped
@@ -91,10 +91,10 @@ class RejectedLineage:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a reader may know of a run: its contract and its earlier checks.
+    """The contract and the earlier checks of a run.
 
     Attributes:
-        contract: The run's contract as it holds now.
+        contract: The run's current contract.
         instances: All instances, oldest first.
         checks: The remembered checks, oldest first.
         last: The newest check; `None` before the first.

@@ -27,14 +27,15 @@ def push_seal_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> b
     verified = run.phase.verified
     assert verified is not None, "only a verified seal is tagged"
     contract = contract_of(run)
-    # The head of the verification itself, so that a retry after a crash names the same head.
+    # The tag names the event of the verification, so that a retry after a crash names the same
+    # event.
     verified_at = max(_versions(ledger, run, verified))
     head = ledger.head_at(run.slug, verified_at)
     remote = outside.git(contract.code.remote, contract.code.branch)
     message = f"{seal_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
     tried = attempted_try(run, ledger.effects(run.slug), Act.TAG)
     ledger.record_effects(run.slug, [tried], actor)
-    # `push_tag` looks first: a tag that landed before a crash is found and not pushed again.
+    # `push_tag` first queries the remote, so a tag from before a crash is not pushed again.
     target = remote.push_tag(verified.tag, verified.commit, message, at=clock.now())
     pushed = TagPushed(tag=verified.tag, target=target, head=head)
     ledger.record_effects(run.slug, [pushed], actor)

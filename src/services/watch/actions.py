@@ -52,8 +52,8 @@ def perform(services: Services, run: Run, act: Act, token: int) -> bool:
 
     Args:
         services: The dependencies.
-        run: The run as it was when the act was found due.
-        act: What to do.
+        run: The run, as read when the act became due.
+        act: The act.
         token: The watch's fencing token. If a newer one exists, this holder stops.
 
     Returns:
@@ -63,7 +63,7 @@ def perform(services: Services, run: Run, act: Act, token: int) -> bool:
     if not isinstance(fresh, Run) or fresh.watch.token != token:
         return False  # Another holder took over: an older holder no longer acts.
     if act not in due_acts(fresh, services.ledger.effects(run.slug), clock.now()):
-        return False  # Other writers appended since the act was found due.
+        return False  # Other writers may have appended events since the act became due.
     try:
         recorded = _perform(services, fresh, act, token)
     except (Unavailable, TagTaken, PushRaced) as error:
@@ -142,8 +142,8 @@ def push_together(
         services: The dependencies.
         tokens: The watch's fencing token for each run, by slug. A run with a newer token is left
             out.
-        is_stopping: Called before each read of the remote. An interruption then is not recorded:
-            the recorded attempt already says that its outcome is unknown.
+        is_stopping: Called before each read of the remote. An interruption there is not recorded,
+            because the recorded attempt already has an unknown outcome.
 
     Returns:
         The runs whose logbook is now recorded as held by the remote.
@@ -211,7 +211,10 @@ def _left_out(services: Services, runs: Mapping[str, Run], pushed: Pushed) -> No
 
 
 def check(services: Services, run: Run, token: int) -> bool:
-    """Observe the newest instance and record the check; idempotent per due time."""
+    """Observe the newest instance and record the check.
+
+    A repetition for one due time changes nothing.
+    """
     plan = run.instances[-1].plan
     due = run.watch.next_due
     assert due is not None, "a check is due"
@@ -308,7 +311,7 @@ def raise_if_silent(facts: SealFacts) -> None:
 
 
 def _no_seal(actor: Actor, run: Run) -> RunCommand:
-    """Return a command that the run's phase refuses, to get the domain's own refusal."""
+    """Return a command that the run's phase refuses, to get the usual refusal."""
     return CompleteSeal(now=clock.now(), actor=actor, head=str(run.version))
 
 

@@ -81,9 +81,9 @@ class SourceNotConfigured:
 def optional_queries(
     outside: Outside, contract: Contract, plan: LaunchPlan
 ) -> Mapping[str, Callable[[], Any]]:
-    """Return the questions for the further sources of a run, by source.
+    """Return the queries for the optional sources of a run, by source.
 
-    Each question creates its own source, so a source that cannot be created fails alone.
+    Each query creates its own source. If one source cannot be created, the others still work.
     """
     job, root, mounts = plan.submission_id, contract.output_root, contract.hosts.mounts
 
@@ -186,8 +186,8 @@ LOG_LINES_MAX = 200
 def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime) -> Observation:
     """Read all sources of an instance.
 
-    The orchestrator is asked first, so all other readings are at least as new. So when it reports
-    an end, all checkpoints are written before they are listed.
+    The orchestrator is queried first. If it reports an end, the later listing of checkpoints is
+    complete.
     """
     return _observe(outside, contract, plan, at, optional_queries(outside, contract, plan))
 
@@ -202,9 +202,9 @@ def _observe(
     submission = plan.submission_id
     root = checkpoint_root_of(contract)
     read_max = LINES_READ_MAX if named_texts(contract) else LOG_LINES_MAX
-    # Each question creates its own source: one whose client is missing is unavailable.
+    # Each query creates its own source. A source without its client library is unavailable.
     job = query_source("orchestrator", lambda: outside.orchestrator(contract).find(submission))
-    # Each call has its own timeout, so leaving the pool never takes long.
+    # Each call has its own timeout, so the pool always ends soon.
     with ThreadPoolExecutor(max_workers=3 + len(further)) as pool:
         logs_result = pool.submit(
             query_source,
@@ -263,7 +263,7 @@ def scrubbed(scrubber: Scrubber, seen: Observation) -> Observation:
 
 
 def scrub_observation(scrubber: Scrubber, seen: Observation) -> tuple[Observation, str, bytes]:
-    """Remove the secrets from an observation and fix its bytes.
+    """Remove the secrets from an observation and encode it.
 
     The bytes hold only the newest `POINTS_KEPT` points of a metric history. The tracker has the
     others, and each check would store them again.

@@ -84,7 +84,7 @@ def measure(
 
     Args:
         past: What the run's earlier checks showed.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         seen: The observation.
         tail: What the tail of its output says.
         tracker: The tracker's facts if they are fresh.

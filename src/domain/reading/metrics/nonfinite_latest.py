@@ -24,7 +24,7 @@ def nonfinite_latest(
 
     Args:
         past: What the run's earlier checks showed.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         newest: The newest values by name.
         progress: The step that the check shows; without one, the newest known step is used.
         series: What was logged with steps.

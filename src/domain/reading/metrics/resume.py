@@ -51,7 +51,7 @@ def overlap_of(
 
     Args:
         past: What the run's earlier checks showed, with the losses that it remembers.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         seen: The observation. Its output lines are needed: a tracker may accept nothing during
             catch-up.
         series: What was logged.

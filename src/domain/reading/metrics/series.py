@@ -100,7 +100,7 @@ def series_of_history(
 
     Args:
         past: What the run's earlier checks showed.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         history: At least one row.
         whole: Whether to read all rows, to compare earlier stretches.
     """

@@ -45,7 +45,7 @@ def series_of_checks(
 
     Args:
         past: What the run's earlier checks showed.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         seen: The observation.
         newest: The newest values of this stretch, and their step if it is known.
         earlier: The earlier checks of this stretch, oldest first.

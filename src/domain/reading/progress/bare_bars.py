@@ -63,7 +63,7 @@ def bars_of(past: Earlier, instance: str, lines: tuple[str, ...]) -> frozenset[S
 
     Args:
         past: What the run's earlier checks showed.
-        instance: The name of the instance that is looked at.
+        instance: The name of the checked instance.
         lines: The tail of its output.
     """
     last = past.last

@@ -1,6 +1,7 @@
 """Source code lines that a traceback repeats: they do not show what failed.
 
-`wandb.log({"s": smaple})` below a frame of the run's own file is no failure of wandb.
+`wandb.log({"s": smaple})` below a traceback frame only repeats the source code. It does not show a
+failure of wandb.
 """
 
 import re
@@ -33,7 +34,7 @@ def may_be_echo(line: str) -> bool:
 def is_echo(line: str, above: str) -> bool:
     """Return whether a line is source code below the frame `above`.
 
-    An error below a frame without code does not count: it has the indentation of the frame.
+    An error directly below a frame has the frame's own indentation, so it is not source code.
     """
     if not is_frame(above) or is_frame(line):
         return False
@@ -43,7 +44,7 @@ def is_echo(line: str, above: str) -> bool:
 def frame_above(line: str, before: Sequence[str]) -> str:
     """Return the frame above a line; empty if a line between is indented less.
 
-    Python repeats a statement of several lines, each with a line of carets.
+    The source code of one frame may have several lines, each followed by a line of carets.
 
     Args:
         line: A line that `may_be_echo`.

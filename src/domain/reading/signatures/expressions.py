@@ -1,4 +1,4 @@
-"""Signature expressions, and which of them can match a line by its words."""
+"""Compiles signature expressions, and finds the ones that can match a line."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ class Expression:
 
 
 _Branch = tuple[int, tuple[tuple[bytes, ...], ...]]
-"""An expression's number, and sets of texts: one of its alternatives needs a text of each set."""
+"""An expression's number, with sets of texts. A match contains a text of each set."""
 
 
 def finder(literals: Iterable[str], built: Implementation) -> BytesAhoCorasick:
@@ -61,11 +61,11 @@ class Index:
     """Finds which expressions can match a line, by the plain texts that they need.
 
     Args:
-        expressions: All of them.
+        expressions: All expressions.
     """
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
-        """Find the texts that they need."""
+        """Index the texts that the expressions need."""
         self._always: list[_Branch] = []
         by_literal: dict[str, list[_Branch]] = {}
         for number, one in enumerate(expressions):
@@ -81,7 +81,7 @@ class Index:
         self._finder = finder(by_literal, Implementation.ContiguousNFA)
 
     def possible(self, small: bytes) -> set[int]:
-        """Return the numbers of the expressions that can match a line in small letters."""
+        """Return the numbers of the expressions that can match a line in lower case."""
         found = self._finder.find_matches_as_indexes(small, overlapping=True)
         possible: set[int] = set()
         users = (self._users[literal] for literal in {literal for literal, _, _ in found})

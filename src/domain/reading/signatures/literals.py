@@ -54,7 +54,7 @@ class Branch:
 
     Attributes:
         pattern: The alternative alone.
-        needed: Texts in small letters of which each match contains at least one; empty if no text
+        needed: Texts in lower case of which each match contains at least one; empty if no text
             of two characters or more is required.
         also: More sets of such texts, also of one character: one of each set must occur.
     """
@@ -81,7 +81,7 @@ def branches_of(pattern: str) -> tuple[Branch, ...]:
 
 @cache
 def literals_of(pattern: str) -> frozenset[str]:
-    r"""Return texts in small letters of which each match of a pattern contains at least one.
+    r"""Return texts in lower case of which each match of a pattern contains at least one.
 
     >>> sorted(literals_of(r"xid.*: (?:63|79)\b"))
     [': 63', ': 79']

@@ -11,13 +11,13 @@ ALARMING = (
     *("rror", "xception", "illed", "exhausted", "most recent call"),
     *("segmentation", "core dumped", "out of memory", "no space left"),
 )
-"""Every line that a check keeps as evidence has one of these, in small letters."""
+"""Every line that a check keeps as evidence has one of these, in lower case."""
 
 STARTING = ("sing run", "output path", "checkpoint from", "resuming", "scratch")
-"""Every line that shows how training began has one of these, in small letters."""
+"""Every line that shows how training began has one of these, in lower case."""
 
 RAISING = ("traceback (most", 'file "')
-"""The first line of a traceback has one of these, in small letters."""
+"""The first line of a traceback has one of these, in lower case."""
 
 _WORDS = (*ALARMING, *STARTING, *RAISING)
 _MATCHER = BytesAhoCorasick([word.encode() for word in _WORDS], implementation=Implementation.DFA)

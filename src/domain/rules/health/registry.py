@@ -175,7 +175,7 @@ def detector_answers(
 
     Args:
         run: The run before or after the check is folded in; the answers are the same.
-        instance: The instance that was looked at, as it was before the check.
+        instance: The checked instance, in its state before the check.
         check: The check; its health and expected findings follow from the answers.
         now: When the check is made.
     """

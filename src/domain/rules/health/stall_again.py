@@ -26,7 +26,7 @@ def liveness_again(run: Run, instance: Instance, check: CheckRecorded, now: date
 
     Args:
         run: The run before the check, under the contract to apply.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         check: The check.
         now: When it was made.
     """

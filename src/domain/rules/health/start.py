@@ -36,7 +36,7 @@ WRONG_STARTS = frozenset({"resume_mismatch", FORBIDDEN_LINE})
 """The findings of a wrong start, to which `policy.startup_forbidden` applies."""
 
 EXPECTED_SHOWN_MAX = 8
-"""Most expected texts named with a finding."""
+"""How many expected texts a finding names."""
 
 
 def wrong_place(given: DetectorInput) -> DetectorAnswer:
@@ -72,7 +72,7 @@ def _wrong_output(run: Run, said: str) -> tuple[str, ...]:
 
 
 def _is_place(said: str) -> bool:
-    # A relative name may be a model's name, or a folder below anything.
+    # A relative path cannot be compared with a root. It may also be a model's name.
     return "://" in said or said.startswith("/")
 
 
@@ -135,7 +135,7 @@ def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str |
     The orchestrator's own retry resumes from the newest checkpoint at that time.
 
     Returns:
-        None if a retry resumed and its correct start is unknown.
+        `None` if the correct start of a retry is unknown.
     """
     decided = instance.plan.resume_step
     said = check.startup.resumed_step
@@ -152,7 +152,10 @@ def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str |
 
 
 def forbidden_line(given: DetectorInput) -> DetectorAnswer:
-    """H17: the log shows a line that a start must not show. It holds for the instance's life."""
+    """H17: the log shows a line that a start must not show.
+
+    The finding stays open until the instance ends.
+    """
     check = given.check
     lines = check.startup.forbidden
     # A printed line stays true, so only the instance's end clears the finding.

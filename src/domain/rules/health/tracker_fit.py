@@ -54,7 +54,7 @@ def fit_of(
 
     Args:
         run: The run before the check.
-        instance: The instance that was looked at.
+        instance: The checked instance.
         seen: The observation.
         tail: What the tail of its output says.
         tracker: The tracker's facts, if fresh.

@@ -31,7 +31,7 @@ LACKS_NEVER_WAIVED: Mapping[str, str] = MappingProxyType(
 
 
 def block_text(finding: GateFinding) -> str:
-    """Return the text of a blocking finding, by which a waiver names it."""
+    """Return the text of a blocking finding, which a waiver must repeat."""
     return f"{finding.subject}: {finding.says}"
 
 

@@ -38,7 +38,7 @@ class DetectorInput:
 
 
 Alteration = Callable[[DetectorInput], tuple[str, CheckRecorded] | None]
-"""Returns a copy of a check with one fact changed, and that fact in words."""
+"""Returns the changed fact in words, and a copy of the check with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Limit:
     Attributes:
         part: The part of the contract.
         name: Its key.
-        never: A value that nothing exceeds.
+        never: A value that no measurement exceeds.
         way: Whether a larger or a smaller value makes the rule more tolerant.
     """
 
@@ -65,15 +65,15 @@ class Rule:
     Attributes:
         id: For example `L6`. L rules apply before a launch, R rules after an end, H rules while a
             run is live.
-        title: A few words.
+        title: The title, a few words.
         when: For an L rule the condition that must be true, else when the rule applies.
         then: The consequence.
         where: The module that decides it.
-        source: Where the rule was taken from.
+        source: The source document of the rule.
         severity: The lowest severity of a live finding of an H rule.
         keeps_stacks: Whether the job's stacks must be kept, since they are lost once the job ends.
         covered: Whether the approval of an earlier plan covers a relaunch by this R rule.
-        limits: The contract's limits that an H rule reads and that the record does not hold.
+        limits: The limits in the contract that an H rule reads.
         alterations: Changes of one fact that could prevent an H rule's finding; for `why`.
     """
 

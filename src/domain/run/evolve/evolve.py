@@ -140,8 +140,8 @@ def _counted(watch: WatchState, data: RunEvent, version: int, *, again: bool) ->
 def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | Unreadable:
     """Apply consecutive checks. The result is the same as one by one, but faster.
 
-    A long history is mostly checks. Most of them leave nothing in the state that the last check
-    does not replace.
+    A long history is mostly checks, and the last check replaces most of the state of the earlier
+    ones.
 
     Args:
         run: The run before the first.
@@ -159,7 +159,7 @@ def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | U
     except InvalidTransition as invalid:
         if len(checks) == 1:
             return Unreadable(run.slug, run.version, f"{CheckRecorded.topic}: {invalid}")
-    # Only the first misfit is named, and the state before it is kept.
+    # Only the first impossible event is named. The state before it is kept.
     after: Run | Unreadable = run
     for one in checks:
         after = evolve_checks(after, (one,))

@@ -36,7 +36,7 @@ key."""
 _TOKEN_OWNERS = "access|auth|refresh|bearer|api|bot|session|id|hub|hf|gh|github|gitlab|secret"
 _PASS_OWNERS = "db|user|smtp|mysql|postgres|pg|redis|admin|root|ftp|mail|ssh|login|proxy|registry"
 
-# Each word is between underscores: the name is split and joined by them first.
+# The name is split and joined with underscores first, so each word is between underscores.
 _STRONG = re.compile(
     r"(?:^|_)(?:secrets?|[a-z]*passw[a-z]*|passphrases?|credentials?|creds|cookies?|dsn|webhooks?"
     r"|o?authorization"
@@ -75,7 +75,7 @@ _NEUTRAL_LAST = _words(
     " rotation jar"
 )
 _HANDED_ON = _NEUTRAL_LAST | {"key", "value"}
-"""Name endings of variables in code that are no secret, or only pass a secret on."""
+"""Endings of variable names that are no secret in code."""
 
 _ADDRESS_LAST = frozenset({"uri", "url", "urls"})
 
@@ -198,12 +198,12 @@ def sensitive_name(name: str) -> bool:
 def weak_name(name: str) -> bool:
     """Return whether a sensitive name also has an everyday meaning, as in `token: the`.
 
-    Under such a name only a value that looks like a credential counts as one.
+    Under such a name, only a value that looks like a credential is a secret.
     """
     joined = _joined(name)
     if joined in ("token", "cookie", "dsn") or _WEAK.search(joined) is not None:
         return True
-    # Without a word for its owner, a key is mostly a column.
+    # A key without an owner's name, such as `wandb`, is mostly a column.
     return _KEY.search(joined) is not None and _STRONG.search(joined) is None
 
 

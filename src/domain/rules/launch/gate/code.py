@@ -33,11 +33,11 @@ from watchkeeper.domain.values.observation.observation import gate_reading_of
 from watchkeeper.domain.values.places import lies_below
 
 _SHOWN_MAX = 5
-"""Most changed files that a finding names."""
+"""How many changed files a finding names."""
 
 
 def checkout_of(contract: Contract) -> str:
-    """Return the checkout that is compared with the commit; empty for none."""
+    """Return the checkout that is compared with the commit; else empty."""
     if contract.code.worktree:
         return contract.code.worktree
     return contract.working_dir if contract.orchestrator.kind == "local" else ""
