@@ -129,6 +129,9 @@ def test_one_kind_of_mistake_has_one_exit_code(
     other = re.compile(r"--as\b|PRINCIPAL|principals\.toml")
     agents = {of: said.err for of, said in answers.items() if of[0] == AGENTS}
     assert {of: said for of, said in agents.items() if other.search(said)} == {}
+    assert "`watchkeeper note tiny TEXT`" in agents[AGENTS, ("run", "decline", "tiny", *WHY, *BOT)]
+    named = {of: said for of, said in refused.items() if "tiny" in of[1]}
+    assert {of: said for of, said in named.items() if re.search(r"`watch[^`]* RUN\b", said)} == {}
 
 
 def test_every_command_of_a_run_is_asked_for_a_run_that_is_not_on_record() -> None:

@@ -2,24 +2,20 @@
 
 import getpass
 import os
-import re
 import socket
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
-import click
 from eventsourcing.persistence import ApplicationRecorder
 
 from watchkeeper import clock
 from watchkeeper.adapters.bad_input import BadInput, render_problems
-from watchkeeper.adapters.cli.leaving import Leave
+from watchkeeper.adapters.cli.leaving import Leave, filled_in
 from watchkeeper.adapters.cli.reader import ReadSession, opened, unknown_run
-from watchkeeper.adapters.cli.remote import ServerSaid
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.extras import ExtraMissing
 from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, watch_lock
@@ -42,20 +38,6 @@ from watchkeeper.services.ledger.ledger import Handled, Ledger
 from watchkeeper.services.services import Services
 from watchkeeper.services.views.catch_up import ViewHalted
 from watchkeeper.services.watch.loop import settle
-
-_NEXT = re.compile(r"`watchkeeper [^`]+`")
-"""The next command in a refusal."""
-
-_KNOWN = {
-    "RUN": "run",
-    "CONTRACT": "contract",
-    "QUESTION": "question",
-    "ACTION": "action",
-    "TARGET": "target",
-    "SHA": "sha",
-    "ID": "job",
-}
-"""Placeholders of next commands, and the arguments that hold their values."""
 
 SETTLE_LIMIT = timedelta(seconds=60)
 """How long a command acts itself if no watch runs. The next watch does the rest."""
@@ -142,22 +124,14 @@ def not_refused(outcome: Handled | Refused, slug: str = "") -> Handled:
 
 def refusal(refused: Refused, slug: str = "") -> Leave:
     """Return the error for a refused command. Its JSON form also lists proposals."""
-    context = click.get_current_context(silent=True)
-    known = {**(context.params if context else {}), **({"run": slug} if slug else {})}
-    sentence = _NEXT.sub(lambda found: _filled_in(found[0], known), refused.sentence)
     more: dict[str, Any] = {"refusal": refused.refusal.name}
     asked = [fact.proposal for fact in refused.records if isinstance(fact, ActProposed)]
     if asked:
         more["proposals"] = asked
     code = 4 if refused.refusal in MISTAKES else 3
-    return Leave(f"refused ({refused.refusal.name}): {sentence}", code, more)
-
-
-def _filled_in(command: str, known: Mapping[str, Any]) -> str:
-    """Return a command whose placeholders, such as RUN, are the words of the command line."""
-    words = command.strip("`").split(" ")
-    values = [(word, known.get(_KNOWN.get(word, ""))) for word in words]
-    return f"`{' '.join(word if value is None else quote(str(value)) for word, value in values)}`"
+    return Leave(
+        f"refused ({refused.refusal.name}): {filled_in(refused.sentence, slug)}", code, more
+    )
 
 
 def act_if_alone(session: Session, slug: str) -> str:
@@ -202,7 +176,7 @@ def act_if_alone(session: Session, slug: str) -> str:
 def exit_of(error: Exception) -> tuple[str, int] | None:
     """Return the message and the exit code for an error, or `None` for a bug of ours."""
     match error:
-        case Leave() | ServerSaid():
+        case Leave():
             return str(error), error.code
         case BadInput():
             return render_problems(error.problems), 4

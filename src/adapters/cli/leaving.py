@@ -2,7 +2,9 @@
 
 import functools
 import json
+import re
 from collections.abc import Callable
+from shlex import quote
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
@@ -12,6 +14,20 @@ from watchkeeper.adapters.load import load
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
+
+_NEXT = re.compile(r"(?<=`)watchkeeper [^`]+")
+"""The next command in a refusal."""
+
+_KNOWN = {
+    "RUN": "run",
+    "CONTRACT": "contract",
+    "QUESTION": "question",
+    "ACTION": "action",
+    "TARGET": "target",
+    "SHA": "sha",
+    "ID": "job",
+}
+"""Placeholders of next commands, and the arguments that hold their values."""
 
 
 class Leave(Exception):
@@ -52,3 +68,20 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
 def leave_quietly(code: int) -> NoReturn:
     """Exit with a code and no further message."""
     raise click.exceptions.Exit(code)
+
+
+def filled_in(sentence: str, slug: str = "") -> str:
+    """Return a sentence in whose commands placeholders such as RUN are what was typed.
+
+    Args:
+        sentence: The reason of a refusal.
+        slug: The run, where the command line does not name it.
+    """
+    context = click.get_current_context(silent=True)
+    known = {**(context.params if context else {}), **({"run": slug} if slug else {})}
+
+    def named(word: str) -> str:
+        value = known.get(_KNOWN.get(word, ""))
+        return word if value is None else quote(str(value))
+
+    return _NEXT.sub(lambda found: " ".join(map(named, found[0].split(" "))), sentence)

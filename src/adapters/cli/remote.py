@@ -6,6 +6,8 @@ from typing import ParamSpec, TypeVar
 import click
 from click.core import ParameterSource
 
+from watchkeeper.adapters.cli.leaving import Leave, filled_in
+
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
@@ -14,7 +16,7 @@ TOKEN_VARIABLE = "WATCHKEEPER_TOKEN_FILE"
 """Variable that names the file with the server's token. The default is the home's `rpc-token`."""
 
 
-class ServerSaid(Exception):
+class ServerSaid(Leave):
     """A server refused, or gave no usable answer.
 
     Args:
@@ -23,9 +25,9 @@ class ServerSaid(Exception):
     """
 
     def __init__(self, message: str, code: int) -> None:
-        """Store the message and the code."""
-        super().__init__(message)
-        self.code = code
+        """Store the message, the code and the name of a refusal."""
+        refused = message.partition("refused (")[2].partition(")")[0]
+        super().__init__(filled_in(message), code, {"refusal": refused} if refused else None)
 
 
 def server_option(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:

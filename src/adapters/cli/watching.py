@@ -123,7 +123,7 @@ def watch(
         forced_by = who(session.home, principal) if force else None
         if forced_by is not None and forced_by.kind != "human":
             refused = Refused(Refusal.NOT_A_HUMAN, forced_by.principal)
-            raise refusal(refused)
+            raise refusal(refused, runs[0])
         services = replace(session.services, reader=reader)
         watcher = Watcher(services, held_by, session.home, frozenset(runs), forced_by)
         if not as_json:
