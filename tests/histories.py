@@ -1,6 +1,6 @@
 """Ledgers full of whole histories, for tests of what works on all of one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tests.domain.given import History
@@ -8,6 +8,7 @@ from tests.projections.tales import TALES
 from watchkeeper.domain.run.envelope import encode
 from watchkeeper.domain.run.run import Run
 from watchkeeper.ports.event_store import EventStore, Write
+from watchkeeper.projections.views.view import Projection, Row, Seen
 from watchkeeper.services.ledger.status_rows import rows_of_run
 
 
@@ -31,3 +32,14 @@ def told(store: EventStore, tales: Iterable[str] = TALES) -> list[str]:
             )
         slugs.append(slug)
     return slugs
+
+
+def fold_rows(
+    projection: Projection, rows: Mapping[str, Row], events: Iterable[Seen]
+) -> dict[str, Row]:
+    """Return rows after more events: the reference meaning of a projection."""
+    after = dict(rows)
+    for seen in events:
+        for key in projection.keys(seen):
+            after[key] = projection.fold(key, after.get(key), seen)
+    return after

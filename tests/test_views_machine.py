@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.domain.given import History
+from tests.histories import fold_rows
 from tests.projections.wandering import wanderings
 from tests.stores import place_of_run
 from watchkeeper.adapters.views_file import ViewsFile
@@ -24,7 +25,7 @@ from watchkeeper.ports.event_store import EventStore, VersionConflict, Write
 from watchkeeper.ports.views import Build, BuildState, Move
 from watchkeeper.projections.views.catalogue import PROJECTIONS
 from watchkeeper.projections.views.sizes import SIZES
-from watchkeeper.projections.views.view import Passed, Projection, Row, Seen, Sums, folded
+from watchkeeper.projections.views.view import Passed, Projection, Row, Seen, Sums
 from watchkeeper.services.views.catch_up import Pages, ViewHalted, step
 from watchkeeper.services.views.rebuild import advance, by_title, catch_up, ensure, rebuild
 
@@ -227,7 +228,7 @@ class Views(RuleBasedStateMachine):
                 assert any(one.state.startswith(b"poison") for one in next_page), build
             rows = {key: json.loads(row) for key, row in self.views.rows(build).items()}
             gentle = replace(newest, keys=gentle_keys)
-            assert rows == folded(gentle, {}, every[: build.position])
+            assert rows == fold_rows(gentle, {}, every[: build.position])
         if not any(build.error for build in self.views.builds()):
             [live] = self.views.builds()
             assert (live.state, live.version) == (BuildState.LIVE, newest.version)
@@ -294,7 +295,7 @@ def test_every_projection_equals_its_rebuild_whatever_page_was_cut_short(
             assert {b.position for b in views.builds()} == {store.newest()}
             for one in PROJECTIONS:
                 rows = {key: json.loads(row) for key, row in kept[one.name].items()}
-                assert rows == folded(one, {}, seen_of(store))
+                assert rows == fold_rows(one, {}, seen_of(store))
                 rebuild(store, views, one)
             assert {b.name: views.rows(b) for b in views.builds()} == kept
             assert SIZES.name in kept

@@ -35,7 +35,7 @@ from watchkeeper.adapters.store.postgres_schema import marks_of
 from watchkeeper.adapters.store.verify import verify_ledger
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.ports.views import BuildState
-from watchkeeper.projections.views.view import Seen, folded
+from watchkeeper.projections.views.view import Projection, Row, Seen
 from watchkeeper.services.ledger.status_rows import rebuild_status
 from watchkeeper.services.views.rebuild import catch_up, rebuild
 
@@ -72,6 +72,15 @@ def at_rest(url: str) -> None:
             timedelta(seconds=30),
             "waiting for the server to be at rest",
         )
+
+
+def folded(projection: Projection, events: list[Seen]) -> dict[str, Row]:
+    """Return the rows that a projection gives after all events."""
+    rows: dict[str, Row] = {}
+    for seen in events:
+        for key in projection.keys(seen):
+            rows[key] = projection.fold(key, rows.get(key), seen)
+    return rows
 
 
 def judge(folder: Path, url: str) -> list[str]:
@@ -111,7 +120,7 @@ def judge(folder: Path, url: str) -> list[str]:
                 wrong.append(f"{known.title}: {len(lives)} live of {len(found)} builds")
                 continue
             rows = {key: json.loads(row) for key, row in views.rows(lives[0]).items()}
-            if rows != folded(known, {}, seen):
+            if rows != folded(known, seen):
                 wrong.append(f"{known.title}: not equal to its fold")
             before = views.rows(lives[0])
             if views.rows(rebuild(store, views, known)) != before:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.domain.given import enveloped
 from tests.domain.samples import START, contract, plan, signal
+from tests.histories import fold_rows
 from watchkeeper.domain.rules.signals.binding import Registry, evolve_registry
 from watchkeeper.domain.run.ends import RunAbandoned, RunStopped
 from watchkeeper.domain.run.envelope import encode
@@ -21,7 +22,7 @@ from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.observation.signals import Signal, SignalKind
 from watchkeeper.domain.values.text_evidence import TrackerLink
 from watchkeeper.projections.views.bindings import BINDINGS, TOPICS, registry_of
-from watchkeeper.projections.views.view import Row, Seen, folded
+from watchkeeper.projections.views.view import Row, Seen
 
 RUNS = ("a", "b", "c")
 CLUES = ("node:1", "node:2", "host:w", "job:j", "submission:a-i1", "tracker:t", "ip:1", "run:b")
@@ -106,7 +107,7 @@ def same(one: Registry, other: Registry) -> bool:
 @given(histories())
 def test_rows_hold_what_learning_every_event_gives(facts: list[tuple[str, Fact]]) -> None:
     every = stored(facts)
-    rows = through_json(folded(BINDINGS, {}, every))
+    rows = through_json(fold_rows(BINDINGS, {}, every))
     assert same(
         registry_of(rows), reduce(evolve_registry, (one.event for one in every), Registry())
     )
@@ -121,7 +122,7 @@ def test_what_a_row_has_already_may_be_learnt_again(
     every = stored(facts)
     place = data.draw(st.integers(0, len(every)))
     newer = data.draw(st.integers(place, len(every)))
-    known = registry_of(through_json(folded(BINDINGS, {}, every[:newer])))
+    known = registry_of(through_json(fold_rows(BINDINGS, {}, every[:newer])))
     went_on = reduce(evolve_registry, (one.event for one in every[place:]), known)
     assert same(went_on, reduce(evolve_registry, (one.event for one in every), Registry()))
 
@@ -135,7 +136,7 @@ def test_a_stream_that_waited_behind_a_parked_event_names_nothing_anew(
     every = [one for one in every if one.topic != SignalReceived.topic]
     late = [one for one in every if one.stream == f"run/{waits}"]
     others = [one for one in every if one.stream != f"run/{waits}"]
-    rows = through_json(folded(BINDINGS, {}, [*others, *late]))
+    rows = through_json(fold_rows(BINDINGS, {}, [*others, *late]))
     assert same(
         registry_of(rows), reduce(evolve_registry, (one.event for one in every), Registry())
     )

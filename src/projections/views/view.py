@@ -115,18 +115,3 @@ def newest_of(projections: Sequence[Projection]) -> dict[str, Projection]:
         if one.name not in found or found[one.name].version < one.version:
             found[one.name] = one
     return found
-
-
-def folded(
-    projection: Projection, rows: Mapping[str, Row], events: Sequence[Seen]
-) -> dict[str, Row]:
-    """Return rows after more events: the reference meaning of a projection, for tests.
-
-    Raises:
-        Exception: The projection's error for an event that it cannot fold.
-    """
-    after = dict(rows)
-    for seen in events:
-        for key in projection.keys(seen):
-            after[key] = projection.fold(key, after.get(key), seen)
-    return after
