@@ -27,10 +27,10 @@ from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.text_evidence import Raised, TrackerLink
 
 EVIDENCE_MAX = 8
-"""Most log lines kept in a check."""
+"""How many log lines a check keeps."""
 
 LINE_MAX = 300
-"""Most characters kept of a log line."""
+"""How many characters of a log line are kept."""
 
 LOSS_LINES_MAX = 64
 """How many of the newest output lines are searched for losses. They are compared with the tracker's
@@ -40,7 +40,7 @@ LOSS_TRIES_MAX = 8
 """How many lines with a loss are tried at most: a check has 2 ms for this."""
 
 BUSY_MAX = 160
-"""Most characters kept of a line that names work without steps."""
+"""How many characters of a line about work without steps are kept."""
 
 _ALARMING = re.compile(
     r"Traceback \(most recent call last\)|\b[\w.]*(?:Error|Exception)\b|\bERROR\b|\bKilled\b"
@@ -65,7 +65,7 @@ _NOT_BEGUN = re.compile(r"\bProgress on:train\s+-/(?P<maximum>\d{1,15})(?=\s|$)"
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """What the tail of a job's output says.
+    """The facts in the tail of a job's output.
 
     Attributes:
         digest: The first 16 hex digits of the SHA-256 of all lines.
@@ -82,7 +82,8 @@ class LogTail:
         raised: Where the last complete traceback was raised.
         traceback: Whether a traceback is shown.
         traceback_of_stop: Whether each traceback ends in an error that a signal raises.
-        evidence: Lines to keep: those of errors, or the last ones of a job that ended without one.
+        evidence: Lines to keep: error lines, or the last lines of a job that ended without an error
+            line.
     """
 
     digest: str

@@ -19,25 +19,25 @@ from watchkeeper.domain.values.observation.sources import (
 )
 
 ATTEMPTS_MAX = 8
-"""Attempts of tasks kept in a check."""
+"""How many attempts of tasks a check keeps."""
 
 NODES_MAX = 8
-"""Machines that are not alive, kept in a check."""
+"""How many dead machines a check keeps."""
 
 HOSTS_MAX = 8
-"""Machines kept in a check: those with the least free disk, or with an unmounted folder."""
+"""How many machines a check keeps: those with the least free disk or a missing mount."""
 
 OTHERS_MAX = 4
-"""Other jobs kept in a check."""
+"""How many other jobs a check keeps."""
 
 GAUGES_MAX = 16
-"""Gauges kept in a check."""
+"""How many gauges a check keeps."""
 
 UNMET_MAX = 8
-"""Unserved demands kept in a check."""
+"""How many unserved demands a check keeps."""
 
 UNMET_LINE_MAX = 200
-"""Characters kept of a demand that only the wait's reason names."""
+"""How many characters of a demand in the wait's reason are kept."""
 
 BURST = timedelta(minutes=10)
 """Attempts that failed within this time before the newest failure belong to it. The first of them
@@ -95,7 +95,7 @@ def _counted(job: JobFacts | None, attempts: tuple[AttemptFacts, ...]) -> JobFac
 
 
 def kept_attempts(attempts: tuple[AttemptFacts, ...]) -> tuple[AttemptFacts, ...]:
-    """Return the failed attempts in time order; of many, the first of the newest burst.
+    """Return the failed attempts in time order; if there are many, those of the newest burst.
 
     The first task that failed is the cause; those killed after it are collateral.
     """
@@ -218,7 +218,7 @@ def _others(others: tuple[OtherJob, ...]) -> tuple[OtherJob, ...]:
 
 
 def _maximum(check: Check, past: Earlier, seen: Observation, tail: LogTail) -> Step | None:
-    """Return the largest exact maximum that an instance has ever shown.
+    """Return the largest unrounded maximum that an instance has shown.
 
     From 1,000 steps on bars round what they show, so that only the first lines are exact.
     """

@@ -42,7 +42,7 @@ def acknowledged(run: Run, name: str, version: int) -> Run:
 
 
 def cleared(run: Run, kind: str, rule: str, reason: str) -> FindingCleared:
-    """Return the end of a finding, which closes the open questions about it."""
+    """Return the event that clears a finding and closes the questions about it."""
     closes = tuple(name for name, q in run.questions.open.items() if q.finding == kind)
     return FindingCleared(kind=kind, rule=rule, reason=reason, closes=closes)
 
@@ -79,7 +79,7 @@ def with_finding_cleared(run: Run, kind: str, at: datetime) -> Run:
 
 
 def is_decided_since(run: Run, question: Question) -> bool:
-    """Return whether a relaunch was decided since R10 asked: a checkpoint exists after all."""
+    """Return whether a relaunch was decided after R10's question about a missing checkpoint."""
     decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
     relaunches = decided is not None and decided.action is Action.RELAUNCH
     return question.rule == "R10" and relaunches
@@ -125,7 +125,7 @@ def instance_fate(run: Run, question: Question) -> str:
 
 
 def answer_of(run: Run, question: Question) -> str:
-    """Return the whole answer in words; empty for a question that is really open."""
+    """Return how events answered a question; empty if it is still open."""
     if not is_answered(run, question):
         return ""
     at = question.cleared_at

@@ -34,7 +34,7 @@ def exit_facts(code: int | None) -> tuple[int | None, int | None]:
 
 
 def significant(value: float, digits: int = 7) -> float:
-    """Round to significant digits, so that a record holds no noise."""
+    """Round to significant digits, for short records."""
     return float(f"{value:.{digits}g}")
 
 

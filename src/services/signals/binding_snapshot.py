@@ -33,7 +33,7 @@ class Known:
 
 
 def load_bindings(opened: Callable[[], AbstractContextManager[Views]], store: EventStore) -> Known:
-    """Return the bindings of the views; nothing, at position 0, if they cannot be trusted.
+    """Return the stored bindings; no bindings at position 0 if they cannot be used.
 
     Args:
         opened: Opens the views for the length of a block.

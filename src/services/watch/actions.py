@@ -1,4 +1,4 @@
-"""Does the acts that are due for a run: reads, asks the domain, acts, records.
+"""Carries out the acts that are due for a run, and records the results.
 
 A crash at any line is safe: due acts are derived from events, and the outcome of an outside act is
 queried before a retry.
@@ -220,7 +220,7 @@ def check(services: Services, run: Run, token: int) -> bool:
     assert due is not None, "a check is due"
     seen = observe(services.outside, contract_of(run), plan, clock.now())
     clean, digest, content = scrub_observation(services.ledger.scrubber, seen)
-    # Stored before the event that names it, so that no crash leaves a digest without content.
+    # The observation is stored before its event, so that a crash leaves no digest without content.
     services.evidence.keep(digest, content)
     command = RecordCheck(
         now=clock.now(), actor=SERVICE, token=token, observation=clean, digest=digest

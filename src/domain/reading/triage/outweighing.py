@@ -17,7 +17,7 @@ LOST_PEER_ERRORS = frozenset(
 """Causes that tasks print after another task is gone."""
 
 _ENDS_A_PROGRAM = frozenset({"hbm_oom", "host_oom", "disk_full", "tpu_bad_node"})
-"""Causes whose own message is proof, however the program handles it."""
+"""Causes that a log message alone proves."""
 
 _NO_RIVALS = LOST_PEER_ERRORS | {"preemption", "user_stopped", "unknown", "benign"}
 """Causes that agree with that report, follow from it, or prove nothing."""

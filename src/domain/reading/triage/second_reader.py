@@ -19,9 +19,9 @@ class Question:
         instance: The instance that ended.
         cause: Its classified cause.
         secondary: Other possible causes.
-        outlook: Whether trying again makes sense.
+        outlook: Whether a retry makes sense.
         confidence: From 0 to 1.
-        evidence: The scrubbed lines that the cause rests on, never the whole log.
+        evidence: The scrubbed lines that support the cause, never the whole log.
     """
 
     run: str
@@ -36,8 +36,8 @@ class Question:
 class SecondReader(Protocol):
     """A program that reads evidence and suggests causes, such as a language model.
 
-    It has its own time limit, and raises `ports.sources.Unavailable` when it has no answer;
-    then there is no hypothesis, and the record says why.
+    It has its own time limit, and raises `ports.sources.Unavailable` if it has no answer. The
+    reason is recorded.
     """
 
     @property

@@ -15,7 +15,7 @@ class Case:
     """The input of the R rules.
 
     Attributes:
-        run: The run, with the failure folded in as its newest.
+        run: The run after the failure; its newest failure is this one.
         failure: The failure to decide on.
         evidence: The evidence of the failure.
         check: The newest check of the instance that ended.
@@ -37,7 +37,7 @@ class Case:
 def answer(
     case: Case, action: Action, rule: str, because: str, *more: str, proposes: str = ""
 ) -> DecisionMade:
-    """Return a decision about an end that cites the event that classified it.
+    """Return a decision about an end, with the event of the end as evidence.
 
     Args:
         case: The end.

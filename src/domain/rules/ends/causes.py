@@ -20,7 +20,7 @@ def supersede_command(run: str) -> str:
 
 
 def r4(case: Case) -> DecisionMade | None:
-    """R4: the numbers were wrong, by log lines or by a finding that was open at the end."""
+    """R4: log lines, or a finding that was open at the end, show wrong numbers."""
     wrong = sorted(NUMBERS_WRONG & set(case.failure.findings))
     if case.failure.cause != NUMERICAL and not wrong:
         return None
@@ -96,7 +96,7 @@ def _advice(kind: str) -> str:
 
 
 def r6(case: Case) -> DecisionMade | None:
-    """R6: ask a human about memory, data, distributed failures, unclear traces, training code."""
+    """R6: ask a human about failures that a plain retry does not solve."""
     failure = case.failure
     if failure.cause in OUT_OF_MEMORY:
         return _memory(case)

@@ -13,7 +13,7 @@ DISK_LOW = "disk_low"
 MOUNT_MISSING = "mount_missing"
 
 HYSTERESIS = 0.02
-"""How far above its limit, as a share, an open finding clears. So it does not flap."""
+"""An open finding clears this far above its limit, as a share of the disk."""
 
 HOSTS_NAMED = 3
 """Machines named in a summary."""

@@ -227,7 +227,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             return run
         case StopRequested():
             permits = with_used(run.permits, data.consent)
-            # The end is checked immediately, although the watch has ended.
+            # The next check is due at once, although the watch has ended.
             live = isinstance(run.phase, Stabilizing | Running)
             watch = replace(run.watch, next_due=at) if live else run.watch
             lost = UNACCOUNTED in run.health.findings

@@ -40,10 +40,9 @@ TRAJECTORY = (
     "*Dockerfile*",
     "*.sh",
 )
-"""Files whose change may lead to another trajectory: model, training loop, optimizer and data, as
-the written procedure for hero runs names them; and configuration and packages, which decide what
-these do. A glob without `/` is compared with each part of a path, so that a folder `data`
-counts."""
+"""Files that can change the training: model, training loop, optimizer and data, by the written
+procedure for hero runs. Configuration and packages are included. A glob without `/` is compared
+with each part of a path, so that a folder `data` counts."""
 
 Globs = tuple[Annotated[str, Field(min_length=1, max_length=300)], ...]
 
@@ -53,8 +52,8 @@ class RecoverPart(Value):
 
     Attributes:
         bad_node: The response to a bad TPU node (R7). `ask`: its deletion is proposed, and waits
-            for a human's consent. `exception`: the bad-node exception of the written procedure: the
-            one node that is named may be deleted without a consent. A human answers in both cases.
+            for a human's consent. `exception`: the named node may be deleted without a consent. A
+            human answers in both cases.
         trajectory: Further globs of files that can change the training. A glob without `/` is
             compared with each part of a path. A glob with `/` is compared with the whole path; `*`
             also matches `/`. A small fix in such a file is not covered by an approval (R5).
