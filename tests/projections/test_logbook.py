@@ -186,6 +186,13 @@ def test_a_run_without_a_title_is_called_by_its_slug() -> None:
     assert text_of(History().draft(promised)).startswith(f"# {promised.run}: Run Logbook\n")
 
 
+def test_issue_and_tracker_are_links() -> None:
+    tracker = {"kind": "wandb", "url": "", "entity": "acme", "project": "grug"}
+    head = sections(text_of(History().draft(hero(tracker=tracker))).encode())["Run Contract"]
+    assert "- Issue: <https://github.com/example-org/marin/issues/4697>\n" in head
+    assert ", <https://wandb.ai/acme/grug/runs/grug-moe-1e23-ep8>\n" in head
+
+
 def test_an_instance_has_every_bullet_of_the_template() -> None:
     instances = sections(render_at(tale("sealed")))["Launched Instances"].split("### ")[1:]
     assert len(instances) == 2

@@ -174,10 +174,8 @@ def _requested(book: Logbook, data: LaunchRequested, event: Event) -> Logbook:
         covered = f"no approval: rule L11 is waived ({prose(data.waiver)})"
     passed = _passing(gate) if gate is not None else "no preflight on record"
     book, remarks = _remarked(book, gate) if gate is not None else (book, [])
-    if data.reason == "adopt":
-        what = f"adopting {plan.instance}, which runs as {code(plan.submission_id)}"
-    else:
-        what = f"launching {plan.instance} as {code(plan.submission_id)}"
+    how = "adopting" if data.reason == "adopt" else "launching"
+    what = f"{how} {plan.instance} as {code(plan.submission_id)}"
     book = replace(book, facts=replace(book.facts, current=Current(data)))
     book = with_state(book, f"{what}, no step seen yet")
     if facts.current is None:

@@ -64,10 +64,8 @@ def render_head(contract: Contract) -> str:
 
 
 def _tracker_page(tracker: TrackerPart) -> str:
-    if tracker.kind != "wandb":
+    if tracker.kind != "wandb" or tracker.mode != "online":
         return tracker.url if tracker.url.startswith("http") else ""
-    if tracker.mode != "online":
-        return ""
     server = tracker.base_url.rstrip("/") or "https://wandb.ai"
     return f"{server}/{tracker.entity}/{tracker.project}/runs/{tracker.id}"
 
