@@ -52,7 +52,7 @@ COMMANDS = {
     "run revise": "judging",
     "run fix": "judging",
     "run rollback": "manoeuvring",
-    "run whatif": "explaining",
+    "run whatif": "whatif",
     "permit propose": "permitting",
     "permit consent": "permitting",
     "permit waive": "permitting",

@@ -9,7 +9,6 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
-from watchkeeper.adapters.bad_input import BadInput, problem_rows
 from watchkeeper.adapters.load import load
 
 Parameters = ParamSpec("Parameters")
@@ -57,8 +56,8 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
             document: dict[str, Any] = {"error": message, "exit": code}
             if isinstance(error, Leave):
                 document |= error.more
-            if isinstance(error, BadInput):
-                document["problems"] = problem_rows(error.problems)
+            if isinstance(error, load("bad_input", "BadInput")):
+                document["problems"] = load("bad_input", "problem_rows")(error.problems)
             click.echo(json.dumps(document, ensure_ascii=False))
             leave_quietly(code)
 

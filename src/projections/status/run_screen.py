@@ -3,7 +3,6 @@
 Standard library only: `status` must answer at once.
 """
 
-import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -26,25 +25,24 @@ NEEDS_SHOWN = 3
 _STALLS = ("H3", "H16")
 """Findings of a run that does not move: no pace then predicts its end."""
 
-_PURPOSES = (
-    (r"ack ", "look into it"),
-    (r"answer \S+ \S+ relaunch", "start it again"),
-    (r"answer \S+ \S+ leave", "change nothing now"),
-    (r"permit consent ", "allow this once"),
-    (r"permit revoke ", "refuse this request"),
-    (r"permit propose ", "ask for consent"),
-    (r"relaunch ", "start it again"),
-    (r"run abandon ", "give it up"),
-    (r"stop ", "end the job"),
-    (r"approve ", "allow this plan"),
-    (r"launch ", "launch the run"),
-    (r"watch\b", "start a watch"),
-    (r"run seal .*--waive", "accept what lacks"),
-    (r"run seal ", "verify and seal"),
-    (r"verify", "find the damage"),
-    (r"ledger rebuild ", "rebuild these rows"),
-)
+_PURPOSES = {
+    "ack": "look into it",
+    "consent": "allow this once",
+    "revoke": "refuse this request",
+    "propose": "ask for consent",
+    "relaunch": "start it again",
+    "abandon": "give it up",
+    "stop": "end the job",
+    "approve": "allow this plan",
+    "launch": "launch the run",
+    "watch": "start a watch",
+    "seal": "try sealing again",
+    "verify": "find the damage",
+    "rebuild": "rebuild these rows",
+}
 """What each command is for, in three words."""
+
+_GROUPS = ("run", "permit", "ledger")
 
 
 def render_run(
@@ -111,12 +109,21 @@ def commands(do: Sequence[str]) -> list[str]:
     A command is never cut, because it is meant to be copied.
     """
     longest = max(map(len, do), default=0)
-    return [f"{one:<{longest}}  # {_purpose(one)}" if _purpose(one) else one for one in do]
+    named = [(one, _purpose(one)) for one in do]
+    return [f"{one:<{longest}}  # {purpose}" if purpose else one for one, purpose in named]
 
 
 def _purpose(command: str) -> str:
-    words = command.removeprefix("watchkeeper ")
-    return next((says for pattern, says in _PURPOSES if re.match(pattern, words)), "")
+    program, verb, *rest = command.split()
+    if program != "watchkeeper":
+        return ""
+    if verb in _GROUPS:
+        verb = rest[0]
+    if verb == "answer":
+        return "start it again" if rest[2] == "relaunch" else "change nothing now"
+    if verb == "seal" and "--waive" in rest:
+        return "accept what lacks"
+    return _PURPOSES.get(verb, "")
 
 
 def labelled(rows: Iterable[tuple[str, str]], width: int) -> list[str]:

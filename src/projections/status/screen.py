@@ -70,9 +70,11 @@ def render_fleet(
     lines = [_summary_line(seen, now)]
     if seen.needing or home:
         lines += ["", "NEEDS YOU", *reasons(home, now, width)]
-        lines += _unwatched(seen.needing, now, width)
-        for view in seen.needing:
-            lines += _needing(view, now, width, shared=_shared(seen.needing))
+        needing = seen.needing
+        shared = _shared(needing)
+        lines += _unwatched(needing, shared, now, width)
+        for view in needing:
+            lines += _needing(view, now, width, shared=shared)
     lines += _going(seen.going, now, width, everything)
     lines += _over(seen.over, width, everything)
     footer = _footer(seen, width, everything)
@@ -86,9 +88,10 @@ def _shared(views: tuple[View, ...]) -> tuple[str, ...]:
     return command if number > 1 else ()
 
 
-def _unwatched(views: tuple[View, ...], now: datetime, width: int) -> list[str]:
+def _unwatched(
+    views: tuple[View, ...], command: tuple[str, ...], now: datetime, width: int
+) -> list[str]:
     """Return one entry for all runs that one command watches again."""
-    command = _shared(views)
     needs = [(view.run, need) for view in views for need in view.needs if need.do == command]
     if not needs:
         return []
@@ -279,6 +282,7 @@ def run_document(view: View) -> dict[str, Any]:
         for need in view.needs
     ]
     row: dict[str, Any] = dict(view.row) if view.row is not None else {}
+    row.pop("places", None)  # Only `doctor` reads them.
     if view.row is not None and (accuracy := monitor_accuracy_document(view.row)):
         row["keeper"] = accuracy
     return {
