@@ -26,12 +26,12 @@ things (kind, name, part, owner, acl) AS (
     JOIN place ON relnamespace = place.oid
     WHERE attacl IS NOT NULL
     UNION ALL
-    SELECT 'ROUTINE',
-        quote_ident(proname) || '(' || pg_get_function_identity_arguments(p.oid) || ')', '',
-        proowner, proacl
+    -- The arguments of those that refuse plain recorders name the schema, which a restore changes.
+    SELECT 'ROUTINE', quote_ident(proname) || CASE
+            WHEN starts_with(proname, 'es_insert_events_') THEN ''
+            ELSE '(' || pg_get_function_identity_arguments(p.oid) || ')'
+        END, '', proowner, proacl
     FROM pg_proc AS p JOIN place ON pronamespace = place.oid
-    -- Those that refuse plain recorders need no rights; their arguments name the schema.
-    WHERE NOT starts_with(proname, 'es_insert_events_')
 )
 SELECT kind, name, part, quote_ident(pg_get_userbyid(owner)), acl IS NOT NULL,
     CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
