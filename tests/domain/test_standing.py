@@ -30,25 +30,25 @@ def classified(
         pytest.param(
             classified("node_failure", Outlook.RETRY, END, confidence=1.0),
             Status.PROVEN, (END,),
-            Status.PROVEN, ("node_failure: the same again can work", END),
+            Status.PROVEN, ("node_failure: a retry can work", END),
             id="exit facts",
         ),
         pytest.param(
             classified("host_oom", Outlook.ASK, END),
             Status.PROVEN, (END,),
-            Status.PROVEN, ("host_oom: ask a person before trying again", END),
+            Status.PROVEN, ("host_oom: a person decides about a retry", END),
             id="the kernel's word on memory",
         ),
         pytest.param(
             classified("preemption", Outlook.RETRY, END, "a signal says preempted"),
             Status.PROVISIONAL, (END, "a signal says preempted"),
-            Status.PROVISIONAL, ("preemption: the same again can work", END),
+            Status.PROVISIONAL, ("preemption: a retry can work", END),
             id="a signal",
         ),
         pytest.param(
             classified("hbm_oom", Outlook.ASK, END, LINE, confidence=0.9, rules=("cuda.oom",)),
             Status.PROVISIONAL, (LINE,),
-            Status.PROVISIONAL, ("cuda.oom: ask a person before trying again", LINE),
+            Status.PROVISIONAL, ("cuda.oom: a person decides about a retry", LINE),
             id="a line",
         ),
         pytest.param(
