@@ -54,7 +54,7 @@ def _state(book: Logbook) -> str:
         return ""
     facts = book.facts
     words = [facts.state or state_of(facts)]
-    words += [f"alert: {text}" for text in list(facts.alerts.values())[:1]]
+    words += [f"Alert: {text}" for text in list(facts.alerts.values())[:1]]
     if len(facts.alerts) > 1:
         words[-1] += f" (and {count(len(facts.alerts) - 1, 'more alert')})"
     if len(facts.questions) == 1:
