@@ -56,8 +56,9 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
             document: dict[str, Any] = {"error": message, "exit": code}
             if isinstance(error, Leave):
                 document |= error.more
-            if isinstance(error, load("bad_input", "BadInput")):
-                document["problems"] = load("bad_input", "problem_rows")(error.problems)
+            problems: Any = getattr(error, "problems", None)
+            if problems is not None:
+                document["problems"] = load("bad_input", "problem_rows")(problems)
             click.echo(json.dumps(document, ensure_ascii=False))
             leave_quietly(code)
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -47,7 +48,7 @@ def reach_checks(runs: Iterable[View], home: Path) -> list[tuple[str, bool, str,
         return []
     variables = _variables(home)
     with ThreadPoolExecutor(_WORKERS) as pool:
-        problems = list(pool.map(lambda place: _problem(place, variables), named))
+        problems = list(pool.map(partial(_problem, variables=variables), named))
     found: list[tuple[str, bool, str, str]] = []
     for (kind, address), (wrong, do) in zip(named, problems, strict=True):
         runs_named = named[kind, address]
