@@ -22,7 +22,7 @@ from watchkeeper.domain.run.launch import (
 )
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.check import render_progress
-from watchkeeper.domain.values.contract.contract import Contract, Lane
+from watchkeeper.domain.values.contract.contract import Contract, Lane, first_check_after
 from watchkeeper.domain.values.contract.plan import Verdict, short
 from watchkeeper.domain.values.exits import describe_end
 from watchkeeper.domain.values.people import Actor
@@ -204,7 +204,7 @@ def _launched(book: Logbook, data: InstanceLaunched, event: Event) -> Logbook:
     contract = book.facts.contract
     if contract is None or not takes(book, Key.NEXT, Kind.LAUNCH):
         return book
-    first_check = clock_time(book, data.launched_at + contract.watch.after_submit)
+    first_check = clock_time(book, data.launched_at + first_check_after(contract))
     return said(book, Key.NEXT, f"first check at {first_check}")
 
 

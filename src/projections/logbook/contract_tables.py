@@ -6,7 +6,7 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from watchkeeper.domain.run.launch import InstanceLaunched
-from watchkeeper.domain.values.contract.contract import Contract, Lane
+from watchkeeper.domain.values.contract.contract import Contract, Lane, first_check_after
 from watchkeeper.domain.values.contract.plan import LaunchPlan
 from watchkeeper.domain.values.contract.tracker import TrackerPart, tracker_place
 from watchkeeper.domain.values.durations import render_duration
@@ -167,7 +167,7 @@ def _cadence(facts: Facts, data: InstanceLaunched) -> str:
         return f"{prose(data.watch_holder)}, {interval}"
     if contract.watch.declined:
         return f"declined: {prose(contract.watch.declined)}"
-    first = render_duration(contract.watch.after_submit)
+    first = render_duration(first_check_after(contract))
     steady = render_duration(min(contract.watch.stabilizing, data.watch_cadence))
     return (
         f"{prose(data.watch_holder)}, {interval} "

@@ -52,7 +52,12 @@ from watchkeeper.domain.values.basic import (
 )
 from watchkeeper.domain.values.causes import is_lasting
 from watchkeeper.domain.values.check import Health, Progress, Startup
-from watchkeeper.domain.values.contract.contract import Contract, cadence_of, checkpoint_root_of
+from watchkeeper.domain.values.contract.contract import (
+    Contract,
+    cadence_of,
+    checkpoint_root_of,
+    first_check_after,
+)
 from watchkeeper.domain.values.instance import Instance, is_moving
 from watchkeeper.domain.values.observation.liveness import Quiet
 from watchkeeper.domain.values.observation.observation import Observation, reading_of
@@ -296,7 +301,7 @@ def _wait(
         return cadence_of(contract)  # A human was asked and may take longer.
     if ended or isinstance(run.phase, Interrupted):
         # The decision waits for a source: check again soon, but no faster than after a submit.
-        return min(contract.watch.after_submit, cadence_of(contract))
+        return first_check_after(contract)
     if isinstance(run.phase, Stabilizing) and not is_moving(instance.plan, progress):
         return min(contract.watch.stabilizing, cadence_of(contract))
     return cadence_of(contract)

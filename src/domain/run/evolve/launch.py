@@ -36,6 +36,7 @@ from watchkeeper.domain.run.phases import (
 )
 from watchkeeper.domain.run.run import InvalidTransition, Run, last_instance_or_invalid
 from watchkeeper.domain.values.causes import is_record_wrong
+from watchkeeper.domain.values.contract.contract import first_check_after
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.people import Actor
 
@@ -153,7 +154,7 @@ def _instance(
             assert contract is not None, "an instance is launched under a contract"
             launched = replace(instance, launched_at=data.launched_at)
             try:
-                due = at + contract.watch.after_submit
+                due = at + first_check_after(contract)
             except OverflowError as error:
                 raise InvalidTransition(
                     f"{at.isoformat()} is at the end of the calendar"

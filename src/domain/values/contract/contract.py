@@ -197,7 +197,7 @@ class WatchPart(Value):
     Attributes:
         holder: The principal that holds the watch. `watchkeeper` is the built-in loop.
         declined: Why no watch is arranged; empty if a watch is arranged.
-        after_submit: Wait before the first check after a submit.
+        after_submit: Wait before the first check after a submit; `cadence` if that is shorter.
         stabilizing: Wait between checks until training starts.
         cadence: Wait between checks of a training run; 15 min for the hero lane, else 570 s.
         pending_notify: A job that waits longer than this opens a finding (H6).
@@ -360,6 +360,11 @@ def cadence_of(contract: Contract) -> timedelta:
     if contract.watch.cadence is not None:
         return contract.watch.cadence
     return HERO_CADENCE if contract.lane is Lane.HERO else CADENCE
+
+
+def first_check_after(contract: Contract) -> timedelta:
+    """Return the wait between a submit and the first check."""
+    return min(contract.watch.after_submit, cadence_of(contract))
 
 
 def checkpoint_root_of(contract: Contract) -> str:
