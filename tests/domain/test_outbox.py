@@ -1,12 +1,14 @@
 """The outbox follows from the record: what is asked for, how far it has come, when it is tried."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
 from tests.domain.given import History, enveloped
 from tests.domain.samples import DRI, LOOP, SHA, START, killed, sealable
 from tests.domain.stories import story
+from tests.projections.tales import TALES
 from watchkeeper.domain.rules.operator.commands import Stop
 from watchkeeper.domain.rules.seal.commands import VerifySeal
 from watchkeeper.domain.run.effects import (
@@ -142,6 +144,19 @@ def test_a_failed_instance_waits_for_company_unless_it_is_relaunched() -> None:
     history = story(Running)
     history.fail(killed(), step=1100, without=("checkpoints",))
     assert [effect.at_once for effect in requested(history.run, Effects())] == [False]
+
+
+def test_a_new_question_does_not_wait_for_company() -> None:
+    history = TALES["answered"]()
+    raised = [question.raised_at for question in history.run.questions.open.values()]
+    assert raised
+
+    def at_once(pushed_at: datetime) -> list[bool]:
+        effects = replace(Effects(), pushed_at=pushed_at)
+        return [e.at_once for e in requested(history.run, effects) if e.act is Act.LOGBOOK]
+
+    assert at_once(max(raised) - timedelta(seconds=1)) == [True]
+    assert at_once(max(raised)) == [False]
 
 
 # --- How far it has come --------------------------------------------------------------------------

@@ -166,11 +166,11 @@ def target_of(contract: Contract, act: Act) -> str:
 
 
 def _is_waited_for(run: Run, effects: Effects) -> bool:
-    """Return whether a tag or launch waits for the logbook, or batching is useless.
+    """Return whether a person, tag or launch waits for the logbook, or batching is useless.
 
-    The logbook of a launch is pushed at once, from its decision to its first check.
+    A new question is pushed at once. So is a launch, from its decision to its first check.
     """
-    if milestone_waiting(run, effects) is not None:
+    if milestone_waiting(run, effects) is not None or _has_new_question(run, effects):
         return True
     match run.phase:
         case Launching() | Sealed() | Stopped() | Abandoned() | Superseded():
@@ -184,6 +184,14 @@ def _is_waited_for(run: Run, effects: Effects) -> bool:
             return checked is None or checked.event.instance != plan.instance
         case _:
             return False
+
+
+def _has_new_question(run: Run, effects: Effects) -> bool:
+    pushed_at = effects.pushed_at
+    return any(
+        pushed_at is None or question.raised_at > pushed_at
+        for question in run.questions.open.values()
+    )
 
 
 # --- One commit for all runs of a branch ----------------------------------------------------------
