@@ -553,7 +553,7 @@ def test_a_command_waits_for_another_one_and_then_acts(
     other.join()
     assert "carried out" in answer.out
     with watch_lock(open_home(home), "watch"):
-        assert "continues from here" in cli("note", "tiny", "said").out
+        assert "carries it out" in cli("note", "tiny", "said").out
         assert "a watch runs" in cli("doctor").out
         refused = cli("watch", "--until-idle")
         assert refused.code == 3

@@ -39,9 +39,12 @@ def main() -> None:
 
 def git(*arguments: str) -> str:
     """Run git and return its output."""
-    done = subprocess.run(
-        ["git", *arguments], check=True, timeout=60, stdout=subprocess.PIPE, text=True
-    )
+    try:
+        done = subprocess.run(
+            ["git", *arguments], check=True, timeout=60, stdout=subprocess.PIPE, text=True
+        )
+    except FileNotFoundError:
+        sys.exit("git is not installed: install it, for example with `apt-get install git`")
     return done.stdout.strip()
 
 

@@ -52,7 +52,7 @@ def no_home(home: Path) -> str:
     """Return a sentence that there is no home, or only the remains of one."""
     if gone := no_marker(home):
         return gone
-    hint = f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`"
+    hint = f"no watchkeeper home at {home}: run `watchkeeper init --home {home} --human YOUR_NAME`"
     return no_ledger(home) or hint
 
 

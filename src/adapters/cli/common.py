@@ -146,7 +146,7 @@ def act_if_alone(session: Session, slug: str) -> str:
     here = holder_of(session.home, "")
     if isinstance(run, Run) and held_elsewhere(run.watch, here, clock.now()):
         # Only the holder acts outside. Two homes that act for one run would race each other.
-        return f"the watch of {held_elsewhere(run.watch, here, clock.now())} continues from here"
+        return f"the watch of {held_elsewhere(run.watch, here, clock.now())} carries it out"
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
     deadline = clock.Deadline.after(SETTLE_LIMIT)
     while True:
@@ -156,7 +156,7 @@ def act_if_alone(session: Session, slug: str) -> str:
             break
         except HomeInUse as error:
             if error.is_watch:
-                return "the watch that runs in this home continues from here"
+                return "the watch that runs in this home carries it out"
             if deadline.expired():
                 return (
                     f"recorded, not carried out: {error.holder} still acts for this home; "

@@ -51,7 +51,8 @@ env: {{}}
 env_from: []                  # such as [WANDB_API_KEY]: read at submit; Ray keeps it in plain text
 # working_dir: /srv/train     # where the job starts; on Ray a path on the cluster's machines
 orchestrator:
-  kind: ray                   # ray or local
+  # ray; or local, a process of this machine: then remove address, cluster, bundle and region.
+  kind: ray
   # The URL of Ray's dashboard, such as http://127.0.0.1:8265.
   address: {fill}
   # Its name in records; a name such as us-central2 also gives the region.
@@ -106,6 +107,7 @@ final_step:
   # The config key or line of code that says so, such as trainer.num_train_steps.
   source: {fill}
 model:
+  # For the cost; remove this section for a small run.
   # Of a mixture of experts the active ones, such as 41e9; the cost is 6 x parameters x tokens.
   parameters: {fill}
   tokens: {fill}
@@ -120,7 +122,7 @@ checkpoints:
   temporary_every: 15m
   keep_last: {keep}
 retries: {{owner: watchkeeper, budget: 3, window: 24h}}
-# resume: {{argument: --initialize_from}}  # the option that takes the checkpoint of a relaunch
+# resume: {{argument: --initialize-from}}  # the option that takes the checkpoint of a relaunch
 watch:
   holder: watchkeeper         # the built-in loop, or a principal
   cadence: {cadence}

@@ -270,8 +270,7 @@ def _fixed(book: Logbook, data: FixPushed, event: Event) -> Logbook:
 
 
 def _classified_line(data: FailureClassified) -> str:
-    claim = f"cause {data.cause}: {OUTLOOK_SAYS[data.outlook]}"
-    return f"{data.instance} failed: {claim} (fingerprint {data.fingerprint})"
+    return f"{data.instance} failed: cause {data.cause} (fingerprint {data.fingerprint})"
 
 
 def _finished_line(data: RunFinished) -> str:
