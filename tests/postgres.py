@@ -81,6 +81,7 @@ class PostgresServer:
             "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
             "-c", "max_connections=100", "-c", "shared_buffers=32MB", "-c", "log_min_messages=log",
         ]  # fmt: skip
+        begins = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as output:
             process = subprocess.Popen(
                 # However this run ends, the server ends with it.
@@ -93,7 +94,8 @@ class PostgresServer:
 
         def answers() -> bool:
             if process.poll() is not None:
-                why = self.log.read_text(errors="replace").strip().rpartition("\n")[2]
+                # Children of a killed root may write here, too, and later than this one.
+                why = self.log.read_bytes()[begins:].decode(errors="replace").strip()[-1_000:]
                 raise ServerNotStarted(f"postgres ended before it answered: {why}")
             try:
                 psycopg.connect(self.url, connect_timeout=2).close()

@@ -90,8 +90,8 @@ class Links:
             min_size=1,
             max_size=limits.connections,
             max_lifetime=math.inf,
-            # Whoever waits asks again, so a failed attempt needs no repetition in the background.
-            reconnect_timeout=0,
+            # The server may still count a connection that was closed a moment ago.
+            reconnect_timeout=limits.connect.total_seconds(),
             num_workers=1,
             open=False,
         )
@@ -112,7 +112,8 @@ class Links:
         try:
             with closing(self.connect()) as connection, self._guarded(connection):
                 prepare(connection, self._address.schema, self.where, create=create)
-                self._pool.open(wait=True, timeout=self.limits.connect.total_seconds())
+            # Only now, because a role may have a single connection.
+            self._pool.open(wait=True, timeout=self.limits.connect.total_seconds())
         except psycopg.Error as error:
             raise self.failure(error, "open") from error
 

@@ -282,7 +282,8 @@ def _watch_needs(row: RunRow, stale: bool, now: datetime, *, alone: bool) -> Ite
         return
     last = when(row["last_check"])
     ago = f"no check for {elapsed(now - last)}" if last is not None else "never checked"
-    says = [f"nobody watches it: {ago}" if alone else f"monitor stale: {ago}"]
+    nobody = alone or not row["holder"]
+    says = [f"nobody watches it: {ago}" if nobody else f"monitor stale: {ago}"]
     says += [f"not carried out: {act}" for act in acts]
     if any(found["severity"] == "alert" for found in row["findings"]):
         says.append("its alerts are as of then")
