@@ -55,7 +55,7 @@ def opened(browser: str, address: str, folder: Path) -> tuple[str, set[str]]:
     log = folder / "net.json"
     quiet = ("background-networking", "component-update", "sync", "quic", "gpu")
     command = [
-        browser, "--headless", "--no-sandbox", "--no-first-run",
+        browser, "--headless", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run",
         *(f"--disable-{one}" for one in quiet),
         f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}",
         "--virtual-time-budget=15000", "--dump-dom", address,
