@@ -50,7 +50,7 @@ LOOP = (
     "A full disk",
 )
 STEPS = {
-    "Wait 120 s once after a launch": "due = at + contract.watch.after_submit",
+    "Wait 120 s once after a launch": "due = at + first_check_after(contract)",
     "Then wait 570 s, or what lane and contract say": "def cadence_of(",
     "The end is the orchestrator's word, never a count of steps": "job.state in TERMINAL",
     "A stopping point is reached: the watch ends, a question opens": "WatchEnded(",

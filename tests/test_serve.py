@@ -230,7 +230,7 @@ def test_a_run_is_watched_read_and_answered_through_the_server(place: Place) -> 
         "answer", "tiny", "q-1", *answer, "--server", place.url, token=place.token
     )
     assert done.code == 0, done.out
-    assert "watch that runs in this home continues" in done.json["says"]
+    assert "watch that runs in this home carries it out" in done.json["says"]
     seq = done.json["recorded"][0]["seq"]
     [event] = [one for one in place.events() if one["seq"] == seq]
     assert event["topic"] == "run.escalation_acknowledged.1"

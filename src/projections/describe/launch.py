@@ -22,7 +22,8 @@ from watchkeeper.domain.run.launch import (
 )
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.check import render_progress
-from watchkeeper.domain.values.contract.contract import Contract, Lane, first_check_after
+from watchkeeper.domain.values.contract.contract import Contract, Lane
+from watchkeeper.domain.values.contract.live_limits import first_check_after
 from watchkeeper.domain.values.contract.plan import Verdict, short
 from watchkeeper.domain.values.exits import describe_end
 from watchkeeper.domain.values.people import Actor

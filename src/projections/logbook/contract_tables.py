@@ -6,7 +6,8 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from watchkeeper.domain.run.launch import InstanceLaunched
-from watchkeeper.domain.values.contract.contract import Contract, Lane, first_check_after
+from watchkeeper.domain.values.contract.contract import Contract, Lane
+from watchkeeper.domain.values.contract.live_limits import first_check_after
 from watchkeeper.domain.values.contract.plan import LaunchPlan
 from watchkeeper.domain.values.contract.tracker import TrackerPart, tracker_place
 from watchkeeper.domain.values.durations import render_duration

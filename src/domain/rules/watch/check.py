@@ -52,12 +52,8 @@ from watchkeeper.domain.values.basic import (
 )
 from watchkeeper.domain.values.causes import is_lasting
 from watchkeeper.domain.values.check import Health, Progress, Startup
-from watchkeeper.domain.values.contract.contract import (
-    Contract,
-    cadence_of,
-    checkpoint_root_of,
-    first_check_after,
-)
+from watchkeeper.domain.values.contract.contract import Contract, cadence_of, checkpoint_root_of
+from watchkeeper.domain.values.contract.live_limits import first_check_after
 from watchkeeper.domain.values.instance import Instance, is_moving
 from watchkeeper.domain.values.observation.liveness import Quiet
 from watchkeeper.domain.values.observation.observation import Observation, reading_of

@@ -36,7 +36,7 @@ from watchkeeper.domain.run.phases import (
 )
 from watchkeeper.domain.run.run import InvalidTransition, Run, last_instance_or_invalid
 from watchkeeper.domain.values.causes import is_record_wrong
-from watchkeeper.domain.values.contract.contract import first_check_after
+from watchkeeper.domain.values.contract.live_limits import first_check_after
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.people import Actor
 

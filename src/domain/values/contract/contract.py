@@ -362,11 +362,6 @@ def cadence_of(contract: Contract) -> timedelta:
     return HERO_CADENCE if contract.lane is Lane.HERO else CADENCE
 
 
-def first_check_after(contract: Contract) -> timedelta:
-    """Return the wait between a submit and the first check."""
-    return min(contract.watch.after_submit, cadence_of(contract))
-
-
 def checkpoint_root_of(contract: Contract) -> str:
     """Return the folder that holds the run's `step-N` checkpoints."""
     return contract.checkpoints.root or f"{contract.output_root.rstrip('/')}/checkpoints"

@@ -69,3 +69,8 @@ def stall_limit(contract: Contract) -> timedelta:
     """Return how long steps must not advance before a run counts as hung."""
     limits = live_limits_of(contract)
     return max(limits.stall, limits.stall_cadences * cadence_of(contract))
+
+
+def first_check_after(contract: Contract) -> timedelta:
+    """Return the wait between a submit and the first check."""
+    return min(contract.watch.after_submit, cadence_of(contract))
