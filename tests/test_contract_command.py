@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tests.command_line import in_this_process
 from watchkeeper.adapters.bad_input import BadInput
-from watchkeeper.adapters.cli.contract import contract
+from watchkeeper.adapters.cli import cli
 from watchkeeper.adapters.contracts.example import FILL_IN, example_contract
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.contracts.guide import CONTRACT
@@ -79,10 +79,10 @@ def test_a_new_contract_is_right_once_its_marked_places_are_filled_in(
     tmp_path: Path, lane: Lane
 ) -> None:
     file = tmp_path / "run.yaml"
-    made = CliRunner().invoke(contract, ["new", "--lane", lane.value, str(file)])
+    made = CliRunner().invoke(cli, ["contract", "new", "--lane", lane.value, str(file)])
     assert made.exit_code == 0, made.output
     file.write_text(filled(file.read_text()))
-    checked = CliRunner().invoke(contract, ["check", str(file), "--json"])
+    checked = CliRunner().invoke(cli, ["contract", "check", str(file), "--json"])
     assert (checked.exit_code, json.loads(checked.output)["ok"]) == (0, True)
     assert read_contract(file).lane is lane
 

@@ -14,7 +14,6 @@ from tests.bridges import Subscription, bridge, command, subscribe, subscription
 from tests.pubsub import start_pubsub, stop_pubsub
 from watchkeeper import clock
 from watchkeeper.adapters.cli import cli
-from watchkeeper.adapters.cli.bridging import ray
 
 NOWHERE = "http://127.0.0.1:9"
 """A port on which nothing listens: a cluster that is away from the beginning."""
@@ -116,7 +115,7 @@ def test_a_wrong_word_is_told_before_anything_is_touched(
     monkeypatch.chdir(tmp_path)
     given = {**GOOD, **more}
     words = [word for option, value in given.items() for word in (option, value) if word]
-    done = CliRunner().invoke(ray, words)
+    done = CliRunner().invoke(cli, ["tools", "bridge", "ray", *words])
     assert not list(tmp_path.iterdir())
     assert done.exit_code != 0
     assert expected in f"{done.exception} {done.output}"

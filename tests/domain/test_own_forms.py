@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.every_row import every_row
-from watchkeeper.adapters.cli.progressing import progress as door
+from watchkeeper.adapters.cli import cli
 from watchkeeper.domain.reading.progress.lines import read_line
 from watchkeeper.domain.reading.progress.progress import parse_progress, progress_at
 
@@ -170,7 +170,8 @@ def test_a_block_s_loss_is_of_the_step_above_it(
     # Without the block's first lines nobody knows of which step it is.
     assert progress_at(lines[place:], 0) is None
     asked = json.dumps({"id": 1, "text": "\n".join(lines)})
-    answer = json.loads(CliRunner().invoke(door, ["--jsonl", "-"], input=asked).stdout)
+    words = ["tools", "progress", "--jsonl", "-"]
+    answer = json.loads(CliRunner().invoke(cli, words, input=asked).stdout)
     assert (answer["step"] in (step, step + 1), answer["maximum"]) == (True, maximum)
     assert answer["loss"] == (10.375 if loss != "nan" else "NaN")
 
