@@ -223,7 +223,9 @@ class Views(RuleBasedStateMachine):
         newest = self.known[-1]
         for build in self.views.builds():
             next_page = every[build.position : build.position + PAGE]
-            assert bool(build.error) == (build.position < self.store.newest()), build
+            if build.version in {one.version for one in self.known}:
+                # A release two versions newer leaves the live build alone until its own is whole.
+                assert bool(build.error) == (build.position < self.store.newest()), build
             if build.error:
                 assert any(one.state.startswith(b"poison") for one in next_page), build
             rows = {key: json.loads(row) for key, row in self.views.rows(build).items()}
